@@ -10,7 +10,7 @@ const start = { samples: 1, max_tokens: 960, policy, guarantee, no_guarantee_rea
 const question = { problem: "x", alpha: 0.1, n: 1, risk: "selective", vote: "confidence" };
 const sample = (exit, tokens, more = {}) => ({ exit, answer: "14", confidence: 0.8, reasoning_tokens: tokens, answer_tokens: 4, ...more });
 const solution = (samples, more = {}) => ({ answer: "14", abstained: false, confidence: 0.8, samples, tally: {}, ...more });
-const declined = { answer: null, abstained: true, confidence: null };
+const abstention = { answer: null, abstained: true, confidence: null };
 
 test("a high exit is the example of the page", () => {
   const told = plain(explain(question, start, solution([sample("high", 96)])));
@@ -21,23 +21,23 @@ test("a high exit is the example of the page", () => {
   );
 });
 
-test("a low exit says for how long it was unsure, and that it declines", () => {
-  const told = plain(explain(question, start, solution([sample("low", 128, { answer: null })], declined)));
+test("a low exit says for how long it was unsure, and that it abstains", () => {
+  const told = plain(explain(question, start, solution([sample("low", 128, { answer: null })], abstention)));
   assert.match(told, /at or below 0\.40 for 128 tokens\. That happened after 128 of 960 tokens, so the service abstains instead of guessing/);
 });
 
 test("a natural end says what an answer needed", () => {
-  const told = plain(explain(question, start, solution([sample("natural", 492, { answer: null, confidence: 0.465 })], declined)));
-  assert.match(told, /It never passed\. It finished after 492 of 960 tokens, with a confidence of 0\.46\. An answer needs 0\.70/);
+  const told = plain(explain(question, start, solution([sample("natural", 492, { answer: null, confidence: 0.465 })], abstention)));
+  assert.match(told, /It never did before its thinking ended\. It finished after 492 of 960 tokens, with a confidence of 0\.46\. An answer needs 0\.70/);
   const kept = plain(explain(question, start, solution([sample("natural", 492, { confidence: 0.72 })])));
   assert.match(kept, /with a confidence of 0\.72, and an answer needs 0\.70\.$/);
 });
 
 test("a reading is held against its threshold as it was read, not as it is written", () => {
   const needs = { ...start, policy: { ...policy, lambda_answer: 0.705 } };
-  const unread = solution([sample("natural", 492, { answer: null, confidence: 0.707 })], declined);
+  const unread = solution([sample("natural", 492, { answer: null, confidence: 0.707 })], abstention);
   assert.match(plain(explain(question, needs, unread)), /after 492 of 960 tokens, but its answer could not be read\.$/);
-  const below = solution([sample("natural", 492, { answer: null, confidence: 0.7049 })], declined);
+  const below = solution([sample("natural", 492, { answer: null, confidence: 0.7049 })], abstention);
   assert.match(plain(explain(question, needs, below)), /a confidence of 0\.704\. An answer needs 0\.705, so the service abstains instead of guessing/);
 });
 
@@ -60,7 +60,7 @@ test("several samples are counted by how they ended", () => {
   assert.match(told, /So an answer needs 50% of the vote\. 2 of 4 samples stopped as soon as their confidence passed 0\.75, after 64 to 96 of 960 tokens/);
   assert.match(told, /and 1 of 4 samples finished after 400 of 960 tokens\./);
   assert.match(told, /1 of 4 samples could no longer change the result, and was cancelled\./);
-  assert.match(told, /“14” won 66% of the vote\.$/);
+  assert.match(told, /“14” won 66.0% of the vote\.$/);
 });
 
 test("samples that the vote stop ended are told apart from those that could change nothing", () => {
@@ -72,12 +72,12 @@ test("samples that the vote stop ended are told apart from those that could chan
 
 test("an abstention that cost nothing says so", () => {
   const none = { ...start, samples: 4, policy: null, guarantee: null };
-  assert.match(plain(explain(question, none, solution([], declined))), /abstained without thinking/);
+  assert.match(plain(explain(question, none, solution([], abstention))), /abstained without thinking/);
 });
 
 test("the promise names the kind of question that it is about", () => {
   const all = { alpha_certified: 0.1, kind: null };
-  const average = "10% of the answers it gives are wrong, on average over questions like the calibration problems.";
+  const average = "10% of the answers it gives are wrong, on average over questions like the tested ones.";
   assert.equal(promised({ risk: "selective", kind: "" }, all), `At most ${average}`);
   assert.equal(promised({ risk: "selective", kind: "algebra" }, { ...all, kind: "algebra" }), `Of questions of the kind “algebra”, at most ${average}`);
   assert.equal(promised({ risk: "selective", kind: "poetry" }, all), `At most ${average} For questions of the kind “poetry” alone nothing is promised.`);

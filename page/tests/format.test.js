@@ -1,13 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { confidence, count, decimalsOf, duration, frequency, list, percent, sentence, threshold } from "../../rlcm_serve/page/static/js/format.js";
+import { confidence, count, decimalsOf, duration, frequency, list, measured, percent, sentence, threshold, within } from "../../rlcm_serve/page/static/js/format.js";
 
 test("a share never rounds to none or all of it", () => {
   assert.equal(percent(0.1), "10%");
   assert.equal(percent(0.025), "2.5%");
-  assert.equal(percent(0.9996), "99.96%");
-  assert.equal(percent(0.0001), "0.01%");
+  assert.equal(measured(0.19), "19.0%");
+  assert.equal(measured(0.134), "13.4%");
+  assert.equal(measured(0.9996), "99.96%");
+  assert.equal(measured(0.0001), "0.01%");
+  assert.equal(measured(0), "0%");
+  assert.equal(measured(1), "100%");
+  assert.equal(within(0.046, 0.031, 0.062), "4.6% (3.1% to 6.2%)");
+  assert.equal(within(0.046, null, null), "4.6%");
   assert.equal(percent(0), "0%");
   assert.equal(percent(1), "100%");
 });

@@ -17,7 +17,7 @@ const made = (rule, of, mine = false) => madeOf(rule, of, mine).replace(/\u00a0/
 
 test("a rule that stops sooner is known to have answered, or to have given up", () => {
   const one = run([sample([0.5, 0.8, 0.95], "high")]);
-  assert.equal(made({ ...policy, lambda_high: 0.8 }, one), "▲ confident enough after 64 tokens, and answers");
+  assert.equal(made({ ...policy, lambda_high: 0.8 }, one), "▲ stopped early after 64 tokens, and answers");
   assert.equal(made({ ...policy, lambda_low: 0.8 }, one), "▼ low confidence after 64 tokens, and abstains");
   assert.equal(made({ ...policy, lambda_low: 0.8, answer_on_low: true }, one), "▼ low confidence after 64 tokens, and answers");
 });
@@ -40,22 +40,22 @@ test("a last reading at the end stops nothing, however high it is", () => {
 
 test("the rule in force says what was given", () => {
   const one = run([sample([0.5, 0.95], "high")]);
-  assert.equal(made(policy, one, true), "▲ confident enough after 64 tokens, and answers");
-  const declined = run([sample([0.3, 0.3], "low")], { solution: { answer: null, abstained: true, confidence: null } });
-  assert.equal(made(policy, declined, true), "▼ low confidence after 64 tokens, and abstains");
+  assert.equal(made(policy, one, true), "▲ stopped early after 64 tokens, and answers");
+  const abstention = run([sample([0.3, 0.3], "low")], { solution: { answer: null, abstained: true, confidence: null } });
+  assert.equal(made(policy, abstention, true), "▼ low confidence after 64 tokens, and abstains");
 });
 
 test("several samples are counted, and those that were ended are spared by the rule in force alone", () => {
   const samples = [sample([0.5, 0.95], "high"), sample([0.92], "high"), sample([0.6, 0.6], "cancelled")];
   const all = run(samples, { vote: { leader: "7", share: 0.6 } });
-  assert.equal(made(policy, all, true), "▲ 2 confident enough after 32 to 64 tokens, ✕ 1 no longer needed, and answers 7");
-  assert.equal(made(policy, all), "▲ 2 confident enough after 32 to 64 tokens, 1 would have continued");
+  assert.equal(made(policy, all, true), "▲ 2 stopped early after 32 to 64 tokens, ✕ 1 no longer needed, and answers 7");
+  assert.equal(made(policy, all), "▲ 2 stopped early after 32 to 64 tokens, 1 would have continued");
 });
 
 test("a vote that came about in the same way is held against what another rule needs of it", () => {
   const all = run([sample([0.5, 0.95], "high"), sample([0.92], "high")], { vote: { leader: "7", share: 0.6 } });
   const rule = { ...policy, lambda_answer: 0 };
-  assert.equal(made(rule, all), "▲ 2 confident enough after 32 to 64 tokens, and answers 7");
-  assert.equal(made({ ...rule, lambda_vote: 0.7 }, all), "▲ 2 confident enough after 32 to 64 tokens, and abstains");
-  assert.equal(made({ ...rule, lambda_high: 0.5 }, all), "▲ 2 confident enough after 32 tokens");
+  assert.equal(made(rule, all), "▲ 2 stopped early after 32 to 64 tokens, and answers 7");
+  assert.equal(made({ ...rule, lambda_vote: 0.7 }, all), "▲ 2 stopped early after 32 to 64 tokens, and abstains");
+  assert.equal(made({ ...rule, lambda_high: 0.5 }, all), "▲ 2 stopped early after 32 tokens");
 });

@@ -11,7 +11,7 @@ test("risks have an order, those of one's own come last", () => {
 
 test("a risk of one's own is named as it is", () => {
   assert.equal(riskWording("toString").title, "toString");
-  assert.equal(guaranteeOf({ risk: "cost" }, { alpha: 0.1, certified: true }), "At most 10% is the mean loss “cost”");
+  assert.equal(guaranteeOf({ risk: "cost" }, { alpha: 0.1, certified: true }), "The promise: at most 10% is the mean loss “cost”");
 });
 
 test("a link to a level shows that level, and one without shows one that is certified", () => {
@@ -23,11 +23,11 @@ test("a link to a level shows that level, and one without shows one that is cert
   assert.equal(levelFor([], 0.1), null);
 });
 
-test("neighbouring levels with the same policy are named, from each of them", () => {
+test("neighbouring levels with the same stopping rule are named, from each of them", () => {
   const level = (alpha, lambda_high, certified = true) => ({ alpha, certified, policy: certified ? { lambda_high } : null });
   const levels = [level(0.01, 0, false), level(0.05, 0.9), level(0.1, 0.9), level(0.2, 0.8), level(0.3, 0.9)];
-  const same = " α = 5% and 10% have the same policy, so questions are answered in the same way at each of them.";
+  const same = " α = 5% and 10% have the same stopping rule, so questions are answered in the same way at each of them.";
   assert.deepEqual(levels.map((one) => samePolicyOf(levels, one)), ["", same, same, "", ""]);
   const three = [level(0.05, 0.9), level(0.1, 0.9), level(0.2, 0.9)];
-  assert.match(samePolicyOf(three, three[1]), /α = 5%, 10% and 20% have the same policy, .* at each of them/);
+  assert.match(samePolicyOf(three, three[1]), /α = 5%, 10% and 20% have the same stopping rule, .* at each of them/);
 });

@@ -99,7 +99,11 @@ def _missing(path: str) -> NotFound:
 
 
 def _prepared(file: Path) -> Asset:
-    content, suffix = file.read_bytes(), file.suffix.lower()
+    return asset_of(file.read_bytes(), file.suffix.lower())
+
+
+def asset_of(content: bytes, suffix: str) -> Asset:
+    """Content that is served like a file with this suffix, one of `MEDIA_TYPES`."""
     gzipped = None if suffix in _PACKED else gzip.compress(content, mtime=0)
     return Asset(
         media_type=MEDIA_TYPES[suffix],

@@ -45,13 +45,32 @@ def alter(visitor: Visitor, path: str, **changes: Any) -> None:
     visitor.page.route(f"{visitor.url}/{path}", answer)
 
 
-def tell_shipped(visitor: Visitor, *names: str) -> list[str]:
-    """Lists these certificates of the embedded model, with reports; returns their ids."""
+def spoil_level(visitor: Visitor, id_: str, reason: str) -> None:
+    """Says of the first level of a certificate told by hand that it is not certified, and why."""
+    url = f"{visitor.url}/certificates/{id_}/report"
+    file = next(f for f in SHIPPED.glob("*.json") if Certificate.load(f).id == id_)
+    kept = KeptCertificate(Certificate.load(file), file.stem, added=None, active=True, misfit=None)
+    report = ReportData.load(report_data_path(file))
+    body = ReportBody.of(kept, report, kept.certificate.fingerprint).model_dump(mode="json")
+    none = dict.fromkeys(("calibration", "test", "policy", "lambda_low", "lambda_high"))
+    body["levels"][0] |= none | {"certified": False, "reason": reason}
+    visitor.page.route(url, lambda route: route.fulfill(json=body))
+
+
+def tell_shipped(visitor: Visitor, *names: str, withdrawn: str | None = None) -> list[str]:
+    """Lists these certificates of the embedded model, with reports; returns their ids.
+
+    `withdrawn` says why their promise is; None if it is not.
+    """
     bodies = []
     for name in names:
         file = SHIPPED / f"{name}.json"
-        kept = KeptCertificate(Certificate.load(file), name, added=None, active=True, misfit=None)
+        made = Certificate.load(file)
+        kept = KeptCertificate(
+            made, name, added=None, active=True, misfit=None, withdrawn=withdrawn
+        )
         body = CertificateBody.from_kept(kept, engine_known=True).model_dump(mode="json")
+        body["profiles"] = ["default"]
         shown = ReportBody.of(
             kept, ReportData.load(report_data_path(file)), kept.certificate.fingerprint
         )

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from rlcm_serve.page.demo import demo_of
+from tests.page.by_hand import SHIPPED, alter
 from tests.page.scripted import ScriptedProcess
 from tests.page.visitor import Visitor, Visits, launch
 from tests.served import Served
@@ -62,4 +64,20 @@ def known(visit: Visits, scripted: ScriptedProcess) -> Visitor:
     visitor = visit(scripted.url)
     kept = f"sessionStorage.setItem('rlcm-key', '{scripted.key}')"
     visitor.context.add_init_script(f"if (location.origin === '{scripted.url}') {kept}")
+    return visitor
+
+
+@pytest.fixture
+def newcomer(visit: Visits, scripted: ScriptedProcess) -> Visitor:
+    """Someone who has never seen the page of a service with the embedded model's certificate."""
+    visitor = visit(scripted.url, is_new=True, reduced_motion="reduce")
+    kept = f"sessionStorage.setItem('rlcm-key', '{scripted.key}')"
+    visitor.context.add_init_script(f"if (location.origin === '{scripted.url}') {kept}")
+    asset = demo_of((SHIPPED / "selective-1.json",))
+    assert asset is not None
+    alter(visitor, "page/about", keys=False, demo=True)
+    visitor.page.route(
+        f"{visitor.url}/page/demo",
+        lambda route: route.fulfill(body=asset.content, content_type=asset.media_type),
+    )
     return visitor

@@ -53,7 +53,7 @@ def test_questions_are_counted_as_they_come(visitor: Visitor, served: Served) ->
     assert shown(visitor, "abstained") == after["questions"]["abstained"]
 
     ended = sum(after["exits"].values())
-    assert visitor.text("section:has(> h2:text-is('Why samples stopped'))").startswith(
+    assert visitor.text("section:has(> h3:text-is('Why samples stopped'))").startswith(
         f"Why samples stopped {ended:,} samples since the start."
     )
     assert "● engine ready" in visitor.text(".status")

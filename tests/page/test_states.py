@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from rlcm_serve.errors import AccessDenied, NotReady, OutOfTime, Overloaded
-from tests.page.by_hand import alter, refuse, tell, tell_shipped
+from tests.page.by_hand import alter, refuse, spoil_level, tell, tell_shipped
 from tests.page.questions import SHORT
 from tests.page.scripted import ScriptedProcess
 from tests.page.visitor import Visitor, Visits
@@ -57,7 +57,7 @@ def test_jobs_tell_how_far_they_are(known: Visitor) -> None:
         "value", 0.2
     )
     expect(one).to_contain_text("◐ recording")
-    expect(one).to_contain_text("320 of 1,600 rollouts recorded (20%)")
+    expect(one).to_contain_text("320 of 1,600 rollouts recorded (20.0%)")
     expect(one).to_contain_text("about 6\N{NO-BREAK SPACE}min 52\N{NO-BREAK SPACE}s left")
     expect(one.locator(".job-log li")).to_have_count(60)
     expect(one.locator(".job-log li").first).to_contain_text("line 0")
@@ -193,9 +193,13 @@ def test_no_certificate(known: Visitor) -> None:
 
 def test_a_certificate_without_report_data_still_says_what_it_promises(known: Visitor) -> None:
     known.go("#/trust")
-    heading = known.page.get_by_role("heading", name="No report data for this certificate")
+    heading = known.page.get_by_role(
+        "heading", name="The measurements of this certificate are not stored here"
+    )
     expect(heading).to_be_visible()
-    assert known.text(".pledge h2") == "At most 10% of the answers it gives are wrong"
+    assert known.text(".pledge h2") == (
+        "The promise: at most 10% of the answers it gives are wrong"
+    )
     expect(known.page.locator(".map-field")).to_have_count(0)
     expect(known.page.locator(".coverage-out li")).to_have_count(6)
     known.inspect("trust-without-report-data")
@@ -206,7 +210,7 @@ def test_four_are_compared_and_no_more(known: Visitor) -> None:
     names = ("selective-1", "selective-4", "selective-8", "regret-1", "error-4")
     ids = tell_shipped(known, *names)
     known.go(f"#/trust?id={ids[0]}")
-    expect(page.locator("article.certificate")).to_have_count(1)
+    expect(page.locator(".pledge")).to_be_visible()
 
     held: list[Route] = []
 
@@ -218,15 +222,51 @@ def test_four_are_compared_and_no_more(known: Visitor) -> None:
     expect(page.locator(".trust .loading")).to_be_visible()
     expect(page.locator("article.certificate")).to_have_count(0)
     held.pop().fallback()
-    expect(page.locator("article.certificate")).to_have_count(2)
+    expect(page.locator(".compared-names li")).to_have_count(2)
     page.unroute(f"{known.url}/certificates/{ids[1]}/report", hold)
 
     for count, other in enumerate(ids[2:4], start=3):
         page.locator(f".chip input[data-id='{other}']").check()
-        expect(page.locator("article.certificate")).to_have_count(count)
+        expect(page.locator(".compared-names li")).to_have_count(count)
     expect(page.locator(f".chip input[data-id='{ids[4]}']")).to_be_disabled()
-    expect(page.locator("table.compared thead code")).to_have_text(ids[:4])
+    expect(page.locator(".compared-names code")).to_have_text(ids[:4])
     known.inspect("trust-four")
+
+
+def test_a_level_that_could_not_be_certified_says_so_in_plain_words(known: Visitor) -> None:
+    (one,) = tell_shipped(known, "selective-1")
+    reason = "risk too high: the policy has a total loss of 107.12 on 1440 problems; choose another"
+    spoil_level(known, one, reason)
+    known.go(f"#/trust?id={one}&alpha=0.01")
+    expect(known.page.locator(".pledge h2")).to_have_text("No guarantee at α = 1%")
+    said = known.text(".pledge .plain")
+    assert said.startswith(
+        "α = 1% could not be certified with this data: no stopping rule made few"
+    )
+    expect(known.page.locator("table.evidence .none")).to_have_text(
+        "✕ not certified: too many errors"
+    )
+    assert "107.12" not in known.text(".pledge")
+    known.inspect("trust-refused-level")
+
+
+def test_a_withdrawn_promise_is_shown_as_one_before_anybody_asks(known: Visitor) -> None:
+    (one,) = tell_shipped(known, "selective-1", withdrawn="risk alarm at alpha 0.1: 9 of 40 wrong")
+    known.go(f"#/trust?id={one}&alpha=0.1")
+    expect(known.page.locator(".pledge h2")).to_have_text(
+        "The promise that was withdrawn: at most 10% of the answers it gives are wrong"
+    )
+    expect(known.page.locator(".badges .tag")).to_have_text("✕ promise withdrawn")
+    told = known.text(".pledge")
+    assert "answers come without it until a fresh certificate is active" in told
+    assert "risk alarm at alpha" not in told
+    known.inspect("evidence-withdrawn")
+
+    known.write(SHORT, n=1, alpha=0.1)
+    form = known.page.locator(".ask-form")
+    expect(form).to_contain_text("was withdrawn after an alarm, so the answer has no guarantee")
+    expect(form.locator(".ask-certified")).to_be_hidden()
+    known.inspect("ask-withdrawn")
 
 
 def test_a_finger_reads_the_map_and_the_keyboard_the_figures(
@@ -236,7 +276,7 @@ def test_a_finger_reads_the_map_and_the_keyboard_the_figures(
     page = visitor.page
     (one,) = tell_shipped(visitor, "selective-1")
     visitor.go(f"#/trust?id={one}")
-    page.locator(".map-field svg path, .map-field svg rect").first.wait_for()
+    visitor.unfold()
     before = visitor.text(".map-reading")
     page.locator(".map-field").tap(position={"x": 200, "y": 40})
     tapped = visitor.text(".map-reading")

@@ -19,11 +19,12 @@ UNDER_WAY = ".lane-words:not(:empty)"
 
 
 def test_a_kind_can_be_chosen_where_certificates_tell_kinds_apart(known: Visitor) -> None:
+    question = "A dial shows 2. A up 6. B down 1. What does it show now?"  # that no other test asks
     kind = known.page.get_by_label("The guarantee is for questions of the kind")
-    known.write(SHORT, n=1)
+    known.write(question, n=1)
     expect(known.page.locator(".ask-certified")).to_be_visible()
     expect(kind).to_be_hidden()
-    known.write(SHORT, n=1, risk="regret", kind="geometry")
+    known.write(question, n=1, risk="regret", kind="geometry")
     expect(kind).to_have_value("geometry")
     assert kind.inner_text().split() == ["none", "algebra", "geometry", "logic"]
     known.inspect("ask-kind")
@@ -35,7 +36,7 @@ def test_a_kind_can_be_chosen_where_certificates_tell_kinds_apart(known: Visitor
     assert "kind “algebra”" in known.text(".bar-terms")
     assert "kind=algebra" in known.page.url
 
-    known.write(SHORT, n=1, risk="regret", kind="history")
+    known.write(question, n=1, risk="regret", kind="history")
     expect(kind).to_have_value("")
 
 
@@ -69,7 +70,9 @@ def test_a_key_is_asked_for_until_it_is_right(visit: Visits, scripted: ScriptedP
     visitor.answered()
     assert scripted.key not in " ".join(visitor.addresses)
     assert scripted.key not in page.content()
-    assert page.evaluate("localStorage.length + document.cookie.length") == 0
+    assert (
+        page.evaluate("[...Object.keys(localStorage), document.cookie].join()") == "rlcm-demo-seen,"
+    )
 
     visitor.go("#/operate")
     expect(page.locator(".figures")).to_be_visible()

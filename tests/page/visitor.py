@@ -164,6 +164,13 @@ class Visitor:
         if faults:
             raise AssertionError(f"{name}:\n" + "\n".join(faults))
 
+    def unfold(self) -> None:
+        """Opens the sections of Trust that are closed at first."""
+        self.page.locator(".fold").first.wait_for()
+        for summary in self.page.locator(".fold > summary").all():
+            summary.click()
+        self.page.locator(".map-field svg rect").first.wait_for()
+
     def settle(self) -> None:
         """Waits until the page is redrawn after a change of the window."""
         self.page.evaluate(
@@ -219,17 +226,22 @@ class Visits:
     pictures: Path
     opened: list[Visitor] = field(default_factory=list)
 
-    def __call__(self, url: str, width: int = 1280, **options: Any) -> Visitor:
+    def __call__(
+        self, url: str, width: int = 1280, *, is_new: bool = False, **options: Any
+    ) -> Visitor:
         """A visitor of the service at this address, who has not opened the page yet.
 
         Args:
             url: of the service.
             width: of the window, one of `WIDTHS`.
+            is_new: whether the page greets them with its demo; others have left it before.
             options: further ones of Playwright's `new_context`.
         """
         size = ViewportSize(width=width, height=WIDTHS[width])
         page = self.browser.new_context(viewport=size, locale="en", **options).new_page()
         visitor = Visitor(page, url, self.pictures)
+        if not is_new:
+            page.add_init_script("try { localStorage.setItem('rlcm-demo-seen', 'yes') } catch {}")
         page.on("console", lambda message: _note(visitor, message))
         page.on("pageerror", lambda error: visitor.complaints.append(str(error)))
         page.on("request", lambda request: _note_request(visitor, request))
@@ -239,6 +251,9 @@ class Visits:
     def close(self) -> list[str]:
         """The errors of all tabs."""
         for visitor in self.opened:
+            if visitor.page.is_closed():
+                continue
+            visitor.page.unroute_all(behavior="ignoreErrors")  # what is altered may be under way
             visitor.context.close()
         return [line for visitor in self.opened for line in visitor.complaints]
 

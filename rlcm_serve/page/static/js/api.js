@@ -39,6 +39,7 @@ export class Problem extends Error {
  * @typedef {object} Api
  * @property {(path: string, signal?: AbortSignal, withinMs?: number) => Promise<any>} get `withinMs`:
  *   how long the service may take; while a key is asked for, no time passes
+ * @property {(path: string, withinMs?: number) => Promise<any>} post without a body
  * @property {(path: string, body: unknown, onEvent: (name: string, data: any) => void,
  *   signal?: AbortSignal) => Promise<void>} events posts, and resolves when the stream has ended
  */
@@ -78,15 +79,23 @@ export function createApi({ base, getKey, onKeyNeeded }) {
     throw problem;
   }
 
+  /**
+   * @param {string} path
+   * @param {RequestInit} init
+   * @param {number} [withinMs]
+   */
+  async function read(path, init, withinMs) {
+    const response = await send(path, init, withinMs);
+    try {
+      return json(await response.text());
+    } catch (error) {
+      throw failure(error, LOST);
+    }
+  }
+
   return {
-    async get(path, signal, withinMs) {
-      const response = await send(path, { signal: signal ?? null }, withinMs);
-      try {
-        return json(await response.text());
-      } catch (error) {
-        throw failure(error, LOST);
-      }
-    },
+    get: (path, signal, withinMs) => read(path, { signal: signal ?? null }, withinMs),
+    post: (path, withinMs) => read(path, { method: "POST" }, withinMs),
     async events(path, body, onEvent, signal) {
       const headers = { "Content-Type": "application/json" };
       const response = await send(path, { method: "POST", headers, body: JSON.stringify(body), signal: signal ?? null });
@@ -135,7 +144,7 @@ function json(text) {
   try {
     return JSON.parse(text);
   } catch {
-    throw lost("The service sent something that cannot be read.");
+    throw lost("The service sent a response that the page cannot read.");
   }
 }
 

@@ -13,7 +13,7 @@
 export const EXITS = {
   high: {
     mark: "▲",
-    word: "confident enough",
+    word: "stopped early",
     role: "blue",
     meaning: "Its confidence reached the upper threshold λ2.",
   },

@@ -14,17 +14,37 @@ export function number(value, decimals = 0) {
 }
 
 /**
- * A share as a percentage: 0.1 -> "10%", 0.025 -> "2.5%", 0.9996 -> "99.96%", 1 -> "100%".
+ * A share that somebody chose, as it was chosen: α, δ, a setting, a tick. 0.1 -> "10%", 0.025 -> "2.5%".
  *
  * @param {number} share in [0, 1]
- * @param {number} [decimals] at most; by default one, or more where one would say 0 or 100.
  */
-export function percent(share, decimals) {
-  let digits = decimals ?? 1;
-  if (decimals === undefined && share > 0 && share < 1) {
-    while (digits < 4 && [0, 100].includes(Number((share * 100).toFixed(digits)))) digits += 1;
-  }
-  return `${number(share * 100, digits)}%`;
+export function percent(share) {
+  return `${number(share * 100, 2)}%`;
+}
+
+/**
+ * A share that was counted or estimated, always with one decimal, so that figures beside each other
+ * look alike: 0.19 -> "19.0%", 0.134 -> "13.4%". None and all are exact: 0 -> "0%", 1 -> "100%"; what
+ * would round to them has more decimals: 0.9996 -> "99.96%".
+ *
+ * @param {number} share in [0, 1]
+ */
+export function measured(share) {
+  if (share <= 0 || share >= 1) return `${whole.format(share * 100)}%`;
+  let digits = 1;
+  while (digits < 4 && [0, 100].includes(Number((share * 100).toFixed(digits)))) digits += 1;
+  return `${(share * 100).toFixed(digits)}%`;
+}
+
+/**
+ * A measured share with its interval: (0.046, 0.031, 0.062) -> "4.6% (3.1% to 6.2%)"; without one, alone.
+ *
+ * @param {number} share
+ * @param {number | null} low
+ * @param {number | null} high
+ */
+export function within(share, low, high) {
+  return low === null || high === null ? measured(share) : `${measured(share)} (${measured(low)} to ${measured(high)})`;
 }
 
 /**

@@ -16,7 +16,7 @@ import { createKeyring } from "./key.js";
 /**
  * What `GET /page/about` says.
  *
- * @typedef {{ model: string, version: string, keys: boolean, examples: boolean }} About
+ * @typedef {{ model: string, version: string, keys: boolean, examples: boolean, demo: boolean }} About
  */
 
 /**
@@ -26,6 +26,8 @@ import { createKeyring } from "./key.js";
  * @property {Api} api
  * @property {About} about
  * @property {EngineWatch} engine
+ * @property {import("./ask/question.js").Question | null} question with the settings that Ask was left with; null if it was
+ *   not looked at
  * @property {(fragment: string) => void} navigate goes to a fragment; the browser's history has it
  * @property {(fragment: string) => void} rewrite puts a fragment into the address, and stays
  * @property {(text: string) => void} announce says something to those who listen to the page
@@ -39,7 +41,7 @@ import { createKeyring } from "./key.js";
  * `mount(root: HTMLElement, app: App): View`.
  *
  * @typedef {object} View
- * @property {(params: URLSearchParams) => void} show
+ * @property {(params: URLSearchParams) => void | Promise<void>} show until a promise that it gives is kept, nothing is shown
  * @property {() => void} hide
  */
 
@@ -59,8 +61,9 @@ const engine = watchEngine(base);
 /** @type {App} */
 const app = {
   api,
-  about: { model: "", version: "", keys: false, examples: false },
+  about: { model: "", version: "", keys: false, examples: false, demo: false },
   engine,
+  question: null,
   navigate(fragment) {
     location.hash = fragment;
   },
@@ -75,10 +78,14 @@ const app = {
   },
 };
 
+const told = about();
 /** @type {Map<ViewName, { root: HTMLElement, view: View }>} */
 const mounted = new Map();
 /** @type {ViewName | null} */
 let shown = null;
+/** In the views' place until the first of them is there: what the page is for, where it begins with that. */
+const opening = byId("opening");
+const waiting = h("p", { class: "muted" }, "Loading …");
 
 async function route() {
   const { view: name, params } = parseFragment(location.hash);
@@ -95,11 +102,12 @@ async function route() {
     if (previous) previous.root.hidden = true;
   }
   shown = name;
+  if (name !== "ask") replace(opening, waiting);
   try {
     const found = mounted.get(name) ?? (await mount(name));
     if (shown !== name) return; // gone to another one meanwhile
     found.root.hidden = false;
-    found.view.show(params);
+    Promise.resolve(found.view.show(params)).finally(() => opening.remove());
     const taken = found.root.contains(document.activeElement); // by what the view wants to be written in
     if (left && left !== name && !taken) byId("main").focus({ preventScroll: true });
   } catch (error) {
@@ -109,7 +117,7 @@ async function route() {
 
 /** @param {ViewName} name */
 async function mount(name) {
-  const module = await MODULES[name]();
+  const [module] = await Promise.all([MODULES[name](), told]);
   const known = mounted.get(name);
   if (known) return known;
   const root = h("section", { class: `view ${name}`, hidden: true });
@@ -125,6 +133,7 @@ async function mount(name) {
  */
 function failed(name, error) {
   console.error(error);
+  opening.remove();
   const again = h("button", { type: "button", onclick: () => location.reload() }, "Reload the page");
   const text = `The view “${TITLES[name]}” could not be loaded: ${error.message}`;
   const notice = h("section", { class: "view" }, h("div", { class: "notice bad", role: "alert" }, h("p", null, text), again));
@@ -165,7 +174,6 @@ document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault();
   byId("main").focus();
 });
-await about();
-replace(byId("main"));
+opening.append(waiting);
 addEventListener("hashchange", route);
 await route();

@@ -13,7 +13,7 @@ export const FONT = "12px ui-sans-serif, system-ui, sans-serif";
  * @property {number} [min] by default that of the data
  * @property {number} [max]
  * @property {(value: number) => string} [format] of its ticks
- * @property {number[]} [ticks] where they are; by default evenly
+ * @property {number[] | (() => number[])} [ticks] where they are; by default evenly
  * @property {boolean} [log] logarithmic, base 10
  * @property {boolean} [bare] neither ticks nor label are drawn
  */
@@ -100,6 +100,6 @@ function axisOf({ label, format, ticks, bare }, vertical) {
   return {
     ...made,
     ...(format && { values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => (v === null ? "" : format(v))) }),
-    ...(ticks && { splits: () => ticks }),
+    ...(ticks && { splits: () => (typeof ticks === "function" ? ticks() : ticks) }),
   };
 }

@@ -9,7 +9,8 @@
  * @property {string} counts what α is a share of
  * @property {string} promise what follows "at most 10%"
  * @property {string} often what follows "at most 1 of 10"
- * @property {string} realised what follows the share that came of it
+ * @property {string} realised what follows the share that was measured
+ * @property {string} measured the same as the head of a column
  * @property {(often: string) => string} accepted the sentence of who asked for it
  */
 
@@ -20,8 +21,9 @@ export const RISKS = {
     what: "The service may abstain. Of the answers it gives, at most this share is wrong.",
     counts: "the share of the given answers that are wrong",
     promise: "of the answers it gives are wrong",
-    often: "answers it gives may be wrong",
+    often: "answers it gives is wrong",
     realised: "of the given answers were wrong",
+    measured: "wrong, of the given answers",
     accepted: (often) => `You accepted being wrong in ${often} answered questions.`,
   },
   error: {
@@ -29,17 +31,19 @@ export const RISKS = {
     what: "The service always answers. It cannot be wrong less often than the model itself.",
     counts: "the share of all questions that get a wrong answer",
     promise: "of all questions get a wrong answer",
-    often: "questions may get a wrong answer",
+    often: "questions gets a wrong answer",
     realised: "of all questions got a wrong answer",
+    measured: "wrong, of all questions",
     accepted: (often) => `You accepted a wrong answer in ${often} questions.`,
   },
   regret: {
     title: "Answers lost by stopping early",
-    what: "Compared with the model’s answer at the full budget.",
+    what: "The service always answers. At most this share of questions loses the right answer of the full budget, because the model stopped early.",
     counts: "the share of all questions that the full budget answers correctly and early stopping does not",
     promise: "of all questions lose their right answer to early stopping",
-    often: "questions may lose a right answer to early stopping",
+    often: "questions loses a right answer to early stopping",
     realised: "of all questions lost their right answer",
+    measured: "lost, of all questions",
     accepted: (often) => `You accepted that stopping early may cost the right answer in ${often} questions.`,
   },
 };

@@ -3,6 +3,6 @@
 /** @type {Record<"traces" | "signature" | "none", string>} */
 export const VERIFIED = {
   traces: "This service has computed its figures from recorded traces.",
-  signature: "Its figures are vouched for by a signature that this service trusts.",
-  none: "This service has not seen the traces behind its figures, and nobody it trusts has signed them.",
+  signature: "A signature that this service trusts vouches for its figures.",
+  none: "This service could not check its figures: it does not have the recordings behind them, and nobody it trusts has signed them.",
 };

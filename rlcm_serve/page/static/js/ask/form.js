@@ -1,7 +1,7 @@
 /** The form: a question, the risk that is accepted, how many samples. */
 
 import { h, replace, setText, uniqueId } from "../dom.js";
-import { count, frequency, list, percent } from "../format.js";
+import { count, frequency, list, measured, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { RISKS } from "../risks.js";
 import { certificateFor, certifiedLevels, certifiedSamples, kindsFor, servedLevel } from "./levels.js";
@@ -136,8 +136,10 @@ export function askForm(onAsk, onEdit, picker) {
     const certificate = certificateFor(certificates ?? [], now);
     const levels = certifiedLevels(certificate).map((one) => one.alpha);
     const samples = certifiedSamples(certificates ?? [], now);
-    alpha.set(stopsAt([...ALPHAS, now.alpha], levels, (value) => percent(value)), now.alpha, certificates ? alphaNote(now, certificate) : meaningOf(now));
-    n.set(stopsAt([...SAMPLES, now.n], samples, String), now.n, samplesNote(now, certificates && samples));
+    certified.hidden = Boolean(certificate?.withdrawn);
+    // As in the demo: every stop is a level that can be kept, and stands where it stood there.
+    alpha.set(stopsAt([...(levels.length ? levels : ALPHAS), now.alpha], levels, (value) => percent(value)), now.alpha, certificates ? alphaNote(now, certificate) : meaningOf(now));
+    n.set(stopsAt([...SAMPLES, now.n], samples, String), now.n, samplesNote(now, certificates && !certificate?.withdrawn ? samples : null));
   }
 
   function read() {
@@ -167,7 +169,7 @@ export function askForm(onAsk, onEdit, picker) {
 
 /** @param {Question} question */
 function meaningOf({ alpha, risk }) {
-  return `At most ${frequency(alpha)} ${RISKS[risk].often}.`;
+  return `The promise: at most ${frequency(alpha)} ${RISKS[risk].often}, on average over questions like the tested ones.`;
 }
 
 /**
@@ -177,26 +179,27 @@ function meaningOf({ alpha, risk }) {
 function alphaNote(question, certificate) {
   const { alpha, on_infeasible } = question;
   const meaning = meaningOf(question);
-  if (!certificate) return `${meaning} These settings are not certified, so the answer has no guarantee.`;
+  if (!certificate) return "These settings are not certified, so the answer has no guarantee.";
+  if (certificate.withdrawn) return "The promise for these settings was withdrawn after an alarm, so the answer has no guarantee.";
   const levels = certifiedLevels(certificate).map((one) => percent(one.alpha));
   const served = servedLevel(certificate, alpha);
   if (!served) {
     const then = on_infeasible === "full_budget" ? "The model will use its full budget, without a guarantee." : `Certified levels: ${list(levels)}.`;
-    return `${meaning} No stopping rule is certified for that risk. ${then}`;
+    return `No stopping rule is certified for that risk. ${then}`;
   }
-  const kept = Math.abs(served.alpha - alpha) < 1e-9 ? "◆ Certified." : `The rule certified for ${percent(served.alpha)} applies.`;
-  return [meaning, kept, declines(served)].filter(Boolean).join(" ");
+  const kept = Math.abs(served.alpha - alpha) < 1e-9 ? "" : `The rule certified for ${percent(served.alpha)} applies.`;
+  return [meaning, kept, abstains(served)].filter(Boolean).join(" ");
 }
 
 /** What a level costs in answers, as calibration has seen it. @param {import("./levels.js").Level} level */
-function declines({ share_answered: answered }) {
-  if (answered === null || answered > 0.995) return "";
-  return `It abstains on about ${percent(1 - answered, 0)} of such questions instead of guessing.`;
+function abstains({ share_answered: answered }) {
+  if (answered === null || answered > 0.99) return "";
+  return `It abstains on about ${measured(1 - answered)} of such questions instead of guessing.`;
 }
 
 /**
  * @param {Question} question
- * @param {number[] | null} samples certified; null if that is not known
+ * @param {number[] | null} samples certified; null if that is not known, or of no use
  */
 function samplesNote({ n }, samples) {
   const meaning = n === 1 ? "The model thinks once and gives one answer." : `The model thinks ${n} times independently, and the samples vote on the answer.`;

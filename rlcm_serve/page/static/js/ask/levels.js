@@ -14,6 +14,7 @@
  * @typedef {object} Certificate
  * @property {string} id
  * @property {boolean} active
+ * @property {string | null} withdrawn why answers do not have its guarantee since an alarm
  * @property {string} risk
  * @property {"simultaneous" | "pointwise"} promise
  * @property {{ n: number, vote: string, max_tokens: number | null }} procedure

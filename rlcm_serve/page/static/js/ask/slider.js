@@ -74,6 +74,8 @@ export function slider(label, format, onChange) {
     element,
     value,
     set(next, chosen, text) {
+      // Ticks that stay the same stay in place: a click on one is lost if it is replaced while it is pressed.
+      const differs = JSON.stringify(next) !== JSON.stringify(stops);
       stops = next;
       input.max = String(stops.length - 1);
       const nearest = stops.reduce((best, stop, at) => {
@@ -81,7 +83,7 @@ export function slider(label, format, onChange) {
         return closer ? at : best;
       }, 0);
       input.value = String(nearest);
-      replace(ticks, stops.map((stop, at) => stop.named && tick(stop, at)));
+      if (differs) replace(ticks, stops.map((stop, at) => stop.named && tick(stop, at)));
       setText(note, text);
       describe();
     },

@@ -1,7 +1,7 @@
 /** What went wrong with a question, and what can be done about it. */
 
 import { h } from "../dom.js";
-import { duration, frequency, percent, sentence } from "../format.js";
+import { duration, frequency, measured, percent, sentence } from "../format.js";
 import { RISKS } from "../risks.js";
 
 /**
@@ -62,9 +62,9 @@ function infeasible({ fields }, { alpha, risk }, { again }) {
   /** @type {number[]} */
   const levels = fields.certified_alphas ?? [];
   const smallest = fields.smallest_certifiable_alpha;
-  const why = `You accept that at most ${frequency(alpha)} ${RISKS[risk].often}. No stopping rule kept that risk on the test questions, so the service refuses.`;
-  const near = typeof smallest === "number" && `The smallest risk that those questions can certify is about ${percent(smallest)}.`;
-  return notice("No stopping rule keeps that risk", [
+  const why = `You accept that at most ${frequency(alpha)} ${RISKS[risk].often}. The calibration problems do not show that any stopping rule keeps this, so the service refuses.`;
+  const near = typeof smallest === "number" && `The smallest risk that these problems can certify is about ${measured(smallest)}.`;
+  return notice("That risk could not be certified with this data", [
     why,
     near || "",
     levels.length ? "These risks are certified. Ask at one of them:" : "No risk is certified for these settings.",

@@ -10,6 +10,7 @@ import { picker } from "./picker.js";
 import { fragmentOf, questionOf, requestOf } from "./question.js";
 import { trouble } from "./trouble.js";
 import { untilReady, willBeReady } from "./waiting.js";
+import { welcome } from "./welcome.js";
 
 /**
  * @typedef {import("../main.js").App} App
@@ -53,14 +54,16 @@ export function mount(root, app) {
   const asked = bar({ stop, change, share: async () => navigator.clipboard.writeText(linkOf(form.read())) });
   const notices = h("div", { class: "notices" });
   const stage = h("div", { class: "stage" });
+  const greeting = welcome(app, askOwn);
   const intro = h(
     "div",
     { class: "intro" },
-    h("h1", null, "Say how often the answer may be wrong. Watch the model decide when to stop."),
-    h("p", null, "The service reads the model’s confidence while it thinks. The risk you accept sets how confident the model must be to stop early and to answer. The answer comes with a statistical guarantee."),
+    h("h1", null, app.about.demo ? "Ask your own question" : "Say how often the answer may be wrong. Watch the model decide when to stop."),
+    h("p", null, `${app.about.demo ? "" : "The model stops as soon as it is confident enough for the risk you accept. "}The promise holds only for questions like the tested ones${app.about.examples ? " (the examples below)" : ""}. With the answer you see whether yours is one.`),
     form.element,
+    app.about.demo && h("p", null, h("button", { type: "button", class: "quiet", onclick: showDemo }, "▶ Watch the twenty-second demo")),
   );
-  root.append(intro, asked.element, notices, stage);
+  root.append(greeting.element, intro, asked.element, notices, stage);
 
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !running || root.hidden || document.querySelector("dialog[open]")) return;
@@ -97,6 +100,20 @@ export function mount(root, app) {
     app.rewrite(address);
   }
 
+  async function showDemo() {
+    intro.hidden = true;
+    if (!(await greeting.show())) intro.hidden = false;
+  }
+
+  /** @param {number} alpha that the visitor has left the demo at */
+  function askOwn(alpha) {
+    greeting.leave();
+    intro.hidden = false;
+    if (!certificates.length && app.engine.now().state === "ready") learn();
+    form.write({ alpha, n: 1 }); // as in the demo
+    form.focus();
+  }
+
   /** @param {Question} question */
   async function ask(question) {
     running?.abort();
@@ -107,6 +124,7 @@ export function mount(root, app) {
     if (fragmentOf(form.read()) !== fragmentOf(question)) form.write(question);
     keep();
     intro.hidden = true;
+    delete asked.element.dataset.covered;
     asked.show(question, true);
     asked.say("sent");
     if (!root.hidden) {
@@ -164,6 +182,7 @@ export function mount(root, app) {
     // It may have become active after the list was read, or there was no key yet.
     if (start.guarantee && !certificateOf(certificates, start.guarantee)) await learn();
     if (running?.signal !== signal) return; // another has been asked meanwhile
+    asked.element.dataset.covered = String(Boolean(solution.guarantee));
     const { heading, spoken } = shown.finish(certifiedLevels(certificateOf(certificates, start.guarantee)));
     app.announce(spoken);
     asked.say("");
@@ -246,7 +265,8 @@ export function mount(root, app) {
 
   // Which certificates are active is known once the engine is.
   app.engine.subscribe(({ state }) => {
-    if (state === "ready") learn();
+    // The demo needs no certificates, and who looks at it is asked for no key.
+    if (state === "ready" && !greeting.isFirst()) learn();
   });
   // Safari has no idle callbacks.
   if ("requestIdleCallback" in globalThis) requestIdleCallback(prepare);
@@ -257,16 +277,23 @@ export function mount(root, app) {
       const linked = questionOf(params);
       const isNew = params.size > 0 && fragmentOf(linked) !== address;
       if (isNew && !running) {
+        greeting.pass();
         if (intro.hidden) change();
         clearTimeout(drafting);
         const { problem, ...settings } = linked;
         form.write(params.has("problem") ? linked : settings);
         address = fragmentOf(form.read());
       } else if (address) keep();
+      if (!address && !running && greeting.isFirst()) return showDemo();
       if (!certificates.length && app.engine.now().state === "ready") learn();
       if (!intro.hidden && !root.contains(document.activeElement)) form.focus();
+      return undefined;
     },
-    hide() {}, // a question goes on while another view is looked at
+    // A question goes on while another view is looked at; Trust shows the evidence for its settings.
+    hide() {
+      const alpha = greeting.alpha();
+      app.question = alpha === null ? form.read() : { ...form.read(), alpha, n: 1 };
+    },
   };
 }
 

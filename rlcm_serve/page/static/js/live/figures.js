@@ -1,6 +1,6 @@
 /** What `GET /monitoring` says, and how it is put into words. */
 
-import { count, number, percent } from "../format.js";
+import { count, measured, number, percent } from "../format.js";
 
 /**
  * @typedef {{ audited: number, waiting: number, expired: number, right: number, wrong: number,
@@ -10,78 +10,125 @@ import { count, number, percent } from "../format.js";
  * @typedef {{ statistic: string, calibration: number | null, now: number | null, rank: number,
  *   low: number, high: number, window: number, average_run_length: number | null,
  *   alarmed: boolean }} Drift
+ * @typedef {{ drawn: number, waiting: number, disagreement: number | null, low: number, high: number,
+ *   above: boolean }} Shadow answers run on to the full budget, to see where it answers otherwise
  * @typedef {{ time: string, risk: number | null, low: number | null, high: number | null,
  *   share_declined: number | null }} Point
  * @typedef {{ alpha: number, risk: number | null, risk_upper: number | null, questions: number,
  *   answered: number, share_declined: number | null, share_declined_expected: number | null,
- *   labels: Labels, test: Test | null, drift: Drift[], history: Point[] }} Level
+ *   labels: Labels, test: Test | null, drift: Drift[], shadow?: Shadow | null,
+ *   history: Point[] }} Level
  * @typedef {{ id: string, risk: string, active: boolean, guarantee: "given" | "withdrawn" | "restored",
- *   why: string | null, since: string | null, levels: Level[] }} Monitored
+ *   why: string | null, since: string | null, runbook?: string | null, levels: Level[] }} Monitored
  * @typedef {{ number: number, time: string, certificate: string, alpha: number | null, what: string,
- *   text: string, action: string, hook: string }} Event
+ *   text: string, action: string, hook: string, runbook?: string | null }} Event
  * @typedef {{ time: string, behind_s: number | null,
  *   audit: { share: number, waiting: number, oldest: string | null },
  *   certificates: Monitored[], events: Event[] }} Monitoring
  */
 
+/** @typedef {{ mark: string, kind: string, words: string }} Verdict a shape, a class and words */
+
 /** @type {Record<string, { mark: string, word: string, tag: string }>} */
 export const GUARANTEES = {
   given: { mark: "●", word: "guarantee given", tag: "tag good" },
   withdrawn: { mark: "✕", word: "guarantee withdrawn", tag: "tag bad" },
-  restored: { mark: "○", word: "serves without a guarantee", tag: "tag" },
+  restored: { mark: "○", word: "stops early without a guarantee", tag: "tag" },
 };
 
-/** @type {Record<string, string>} */
-export const ACTIONS = {
-  withdraw: "the guarantee was withdrawn",
-  warn: "it was said, and nothing else changed",
-  none: "nothing was done",
-};
+/** The statistics of drift, in words. @type {Record<string, string>} */
+export const STATISTICS = { familiarity: "familiarity", confidence: "confidence at the end", tokens: "tokens", declined: "abstentions" };
 
-/** @type {Record<string, string>} */
-export const HOOKS = { waiting: "the webhook has not taken it yet", delivered: "the webhook was told", failed: "the webhook did not take it" };
+/**
+ * What the service writes, with α as the page writes it: "at alpha 0.1" -> "at α = 10%".
+ *
+ * @param {string} text
+ */
+export function withAlpha(text) {
+  return text.replace(/\balpha (\d*\.?\d+)/g, (_, alpha) => `α = ${percent(Number(alpha))}`);
+}
 
-/** @type {Record<string, string>} */
-export const RUNBOOKS = { risk_alarm: "RlcmRiskAlarm", withdrawn: "RlcmGuaranteeWithdrawn", drift_alarm: "RlcmDriftAlarm" };
+/**
+ * What its labels say of a level's promise, in one word.
+ *
+ * @param {Level} level
+ * @returns {"alarm" | "above" | "unclear" | "below" | "unlabelled" | "untestable"}
+ */
+export function statusOf({ alpha, test }) {
+  if (test === null) return "untestable";
+  if (test.alarmed) return "alarm";
+  if (test.risk === null) return "unlabelled";
+  if (test.high <= alpha) return "below";
+  return test.low > alpha ? "above" : "unclear";
+}
 
-/** @param {Level} level */
-export function riskWords({ test }) {
-  if (test === null) return "no test of this risk";
-  if (test.risk === null) return "no labels yet";
-  return `${percent(test.risk)} (${percent(test.low)} to ${percent(test.high)})`;
+/**
+ * The same in words.
+ *
+ * @param {Level} level
+ * @returns {Verdict}
+ */
+export function verdictOf(level) {
+  const target = percent(level.alpha);
+  return {
+    alarm: { mark: "✕", kind: "bad", words: `alarm: risk above ${target}` },
+    above: { mark: "○", kind: "", words: `above ${target}, no alarm yet` },
+    unclear: { mark: "○", kind: "", words: `the interval includes ${target}` },
+    below: { mark: "✓", kind: "good", words: `below ${target}` },
+    unlabelled: { mark: "–", kind: "", words: "no labels yet" },
+    untestable: { mark: "–", kind: "", words: "labels cannot test it" },
+  }[statusOf(level)];
+}
+
+/**
+ * The answer to whether the promise is kept, over everything that is watched.
+ *
+ * @param {Monitoring} body
+ * @returns {Verdict}
+ */
+export function overall({ certificates }) {
+  const lost = certificates.filter(({ guarantee }) => guarantee !== "given");
+  const levels = certificates.filter(({ active }) => active).flatMap((one) => one.levels);
+  const tested = levels.filter(({ test }) => test !== null && test.risk !== null);
+  if (levels.some(({ test }) => test?.alarmed) || lost.length) {
+    const some = lost.length === 1 ? "a certificate gives" : `${count(lost.length, "certificate")} give`;
+    const words = lost.length ? `No: ${some} no guarantee since an alarm.` : "No: labels show a risk above its target.";
+    return { mark: "✕", kind: "bad", words };
+  }
+  if (!tested.length) return { mark: "○", kind: "", words: "Not known: no answer under a guarantee has a label yet." };
+  const sure = tested.filter((level) => (level.test?.high ?? 1) <= level.alpha);
+  if (sure.length === tested.length) return { mark: "✓", kind: "good", words: "Yes, as far as labels tell." };
+  const few = tested.length - sure.length;
+  return { mark: "○", kind: "", words: `No sign that it is broken; ${few === tested.length ? "" : `at ${few} of ${count(tested.length, "level")} `}too few labels to be sure yet.` };
 }
 
 /** @param {Level} level */
 export function labelWords({ labels, test }) {
   const parts = [`${number(labels.right)} right, ${number(labels.wrong)} wrong`];
-  if (labels.waiting) parts.push(`${number(labels.waiting)} waiting`);
-  if (labels.expired) parts.push(`${number(labels.expired)} expired`);
-  if (test?.behind) parts.push(`${count(test.behind, "answer")} not tested yet`);
+  if (labels.waiting) parts.push(`${number(labels.waiting)} awaited`);
+  if (labels.expired) parts.push(`${number(labels.expired)} too late, counted as right`);
+  if (test?.behind) parts.push(`${count(test.behind, "later answer")} not tested yet`);
   return parts.join("; ");
 }
 
 /** @param {Level} level */
-export function declinedWords({ share_declined: now, share_declined_expected: expected }) {
-  const live = now === null ? "–" : percent(now);
-  return expected === null ? live : `${live} (expected ${percent(expected)})`;
+export function abstainedWords({ share_declined: now, share_declined_expected: expected }) {
+  const live = now === null ? "–" : measured(now);
+  return expected === null ? live : `${live} (${measured(expected)} in calibration)`;
 }
 
-/** @param {Level} level */
-export function stateWords({ test, drift }) {
-  const moved = drift.filter(({ alarmed }) => alarmed).map(({ statistic }) => statistic);
-  const said = [];
-  if (test?.alarmed) said.push("✕ risk alarm");
-  if (moved.length) said.push(`▲ drift of ${moved.join(", ")}`);
-  return said.join("; ") || "● no alarm";
-}
+/** Units of time, the longest first, each with its milliseconds. */
+const UNITS = /** @type {const} */ ([["days", 86_400_000], ["hours", 3_600_000], ["minutes", 60_000]]);
 
 /**
- * The history with its times as days before now, which are negative.
+ * Times before now, which are negative, in the longest unit of which they span two.
  *
- * @param {Point[]} history
+ * @param {{ time: string }[]} history the oldest first
  * @param {string} now
+ * @returns {{ unit: "days" | "hours" | "minutes", x: number[] }}
  */
-export function daysOf(history, now) {
-  const end = Date.parse(now);
-  return history.map(({ time }) => (Date.parse(time) - end) / 86_400_000);
+export function beforeNow(history, now) {
+  const ages = history.map(({ time }) => Date.parse(time) - Date.parse(now));
+  const [unit, length] = UNITS.find(([, each]) => -(ages[0] ?? 0) >= 2 * each) ?? UNITS[2];
+  return { unit, x: ages.map((age) => age / length) };
 }

@@ -1,7 +1,7 @@
 /** The active certificates: what each level promises and expects, and how often it was asked for. */
 
 import { h, replace, setText } from "../dom.js";
-import { number, percent } from "../format.js";
+import { measured, number, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { byRisk } from "../risks.js";
 import { riskWording, samplesWords } from "../trust/wording.js";
@@ -21,8 +21,8 @@ export function activeSection() {
     element: h(
       "section",
       { class: "active-certificates-section" },
-      h("h2", null, "Active certificates"),
-      h("p", { class: "term" }, "Target is the certified risk α. Tokens (as a share of the full budget) and abstentions are averages over the calibration problems: expect about as much per question."),
+      h("h3", null, "Active certificates"),
+      h("p", { class: "term" }, "For each certified level: tokens per question, beside those at the full budget, and the share of questions without an answer. Both are averages over the calibration problems."),
       none,
       waiting,
       root,
@@ -30,7 +30,7 @@ export function activeSection() {
     update({ certificates, unsigned }) {
       none.hidden = certificates.length > 0;
       waiting.hidden = unsigned.length === 0;
-      setText(waiting, `This service demands signatures. Not served, because no trusted key has signed them: ${unsigned.join(", ")}.`);
+      setText(waiting, `This service uses signed certificates only. No trusted key has signed these, so they are not used: ${unsigned.join(", ")}.`);
       root.hidden = certificates.length === 0;
       const next = JSON.stringify(certificates.map(({ id, levels }) => [id, levels.map(({ alpha }) => alpha)]));
       if (next !== shape) {
@@ -48,6 +48,13 @@ export function activeSection() {
   };
 }
 
+/** What it is for. @param {ActiveCertificate} certificate */
+export function titleOf(certificate) {
+  const named = certificate.profiles.filter((name) => name !== "default");
+  const under = named.length ? `, profile ${named.join(", ")}` : "";
+  return `${riskWording(certificate.risk).title}, ${samplesWords(certificate)}${under}`;
+}
+
 /** @param {ActiveCertificate[]} certificates */
 function inOrder(certificates) {
   return [...certificates].sort((a, b) => byRisk(a.risk, b.risk) || a.n - b.n);
@@ -58,14 +65,12 @@ function inOrder(certificates) {
  * @param {Map<string, HTMLElement>} counts filled: the cell with the questions of each level
  */
 function tableOf(certificate, counts) {
-  const { id, risk, levels, profiles } = certificate;
-  const named = profiles.filter((name) => name !== "default");
-  const under = named.length ? `, profile ${named.join(", ")}` : "";
-  const head = ["Target", "Questions", "Tokens", "Abstentions"];
+  const { id, levels } = certificate;
+  const head = ["Target α", "Questions", "Tokens", "Abstentions"];
   return h(
     "table",
     null,
-    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, `${riskWording(risk).title}, ${samplesWords(certificate)}${under}`), " ", h("code", null, id)),
+    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, titleOf(certificate)), " ", h("code", null, id)),
     h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, levels.filter(({ certified }) => certified).map((level) => levelRow(id, level, counts))),
   );
@@ -80,5 +85,5 @@ function levelRow(id, { alpha, expected_tokens: expected, full_budget_tokens: fu
   const questions = h("td");
   counts.set(`${id} ${alpha}`, questions);
   const cost = expected === null || full === null ? "–" : `${number(expected)} of ${number(full)}`;
-  return h("tr", null, h("th", { scope: "row" }, `α ${percent(alpha)}`), questions, h("td", null, cost), h("td", null, abstained === null ? "–" : percent(abstained)));
+  return h("tr", null, h("th", { scope: "row" }, percent(alpha)), questions, h("td", null, cost), h("td", null, abstained === null ? "–" : measured(abstained)));
 }

@@ -2,7 +2,7 @@
 
 import { chart } from "../charts.js";
 import { h, setText } from "../dom.js";
-import { count, number, percent } from "../format.js";
+import { count, measured, number, percent } from "../format.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
 
@@ -19,8 +19,8 @@ export function confidenceSection() {
     element: h(
       "section",
       null,
-      h("h2", null, "Confidence since the start, compared with calibration"),
-      h("p", { class: "term" }, "If the two differ a lot, today’s questions are unlike the calibration problems, and the guarantee does not cover them. All samples since the start count equally, so a recent change shows late."),
+      h("h3", null, "Confidence since the start, compared with calibration"),
+      h("p", { class: "term" }, "If the two differ a lot, the questions are unlike the calibration problems, and the guarantee may not cover them. All samples since the start count the same, so a recent change shows late."),
       words,
       root,
     ),
@@ -49,7 +49,7 @@ function inWords({ now, comparable, calibration }) {
   const shown = total < all ? ` The chart shows the ${number(total)} that ran under a certificate whose calibration data are stored here.` : "";
   if (total < FEW) return `${ended}${shown} These are too few to compare.`;
   const apart = sum(comparable.map((amount, bin) => Math.abs(amount / total - (calibration[bin] ?? 0)))) / 2;
-  return `${ended}${shown} The two distributions differ in ${number(100 * apart)} of 100 samples (total variation distance).`;
+  return `${ended}${shown} The two distributions differ in ${percent(Math.round(100 * apart) / 100)} of the samples; some of that is chance.`;
 }
 
 /** @param {number[]} amounts */
@@ -72,14 +72,14 @@ function settingsOf({ edges, now: all, comparable, calibration }) {
     height: 240,
     legend: true,
     series: [
-      { label: "since the start", x: middles, y: shares, kind: "bars", bar: 0.05, fill: true, role: "blue", format: percent },
+      { label: "since the start", x: middles, y: shares, kind: "bars", bar: 0.05, fill: true, role: "blue", format: measured },
       ...(calibration
-        ? [{ label: "calibration", x: middles, y: calibration, kind: /** @type {const} */ ("steps"), bar: 0.05, role: "orange", format: percent }]
+        ? [{ label: "calibration", x: middles, y: calibration, kind: /** @type {const} */ ("steps"), bar: 0.05, role: "orange", format: measured }]
         : []),
     ],
     axes: {
       x: { label: "confidence at the end", min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1] },
-      y: { label: "samples", min: 0, max: 1.12 * top, format: (share) => percent(share, 0) },
+      y: { label: "samples", min: 0, max: 1.12 * top, format: (share) => percent(share) },
     },
   };
 }

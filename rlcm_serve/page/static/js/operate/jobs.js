@@ -1,7 +1,7 @@
 /** Calibration jobs: how far they are, and what they have to tell. */
 
 import { h, replace, setText } from "../dom.js";
-import { duration, number, percent } from "../format.js";
+import { duration, measured, number } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { jobLog, timeOf } from "./job-log.js";
 
@@ -12,7 +12,7 @@ import { jobLog, timeOf } from "./job-log.js";
 const STATES = {
   queued: { mark: "○", word: "waiting", meaning: "waiting for earlier jobs" },
   recording: { mark: "◐", word: "recording", meaning: "the problems run at the full budget, with lower priority than questions" },
-  fitting: { mark: "◑", word: "fitting", meaning: "recording is complete; policies are being tested" },
+  fitting: { mark: "◑", word: "fitting", meaning: "recording is complete; stopping rules are being tested" },
   done: { mark: "●", word: "done", meaning: "the certificate lists the levels that passed" },
   failed: { mark: "✕", word: "failed", meaning: "" },
   cancelled: { mark: "–", word: "cancelled", meaning: "the recorded rollouts are deleted" },
@@ -35,7 +35,7 @@ export function jobsSection(api) {
   /** @type {Map<string, ReturnType<typeof jobItem>>} */
   const items = new Map();
   return {
-    element: h("section", { class: "jobs-section" }, h("h2", null, "Calibration jobs"), broken, none, list),
+    element: h("section", { class: "jobs-section" }, h("h3", null, "Calibration jobs"), broken, none, list),
     update({ jobs, jobs_error: error }) {
       broken.hidden = error === null;
       setText(broken, error === null ? "" : `The jobs could not be loaded: ${error}`);
@@ -64,7 +64,7 @@ function jobItem(id, api) {
   const error = h("p", { class: "job-error" });
   const result = h("p");
   const log = jobLog(id, api);
-  const element = h("li", { class: "card" }, h("div", { class: "row" }, h("h3", null, h("code", null, id)), state), h("div", { class: "row" }, progress, amount), words, error, result, log.element);
+  const element = h("li", { class: "card" }, h("div", { class: "row" }, h("h4", null, h("code", null, id)), state), h("div", { class: "row" }, progress, amount), words, error, result, log.element);
   let seen = "";
   return {
     element,
@@ -76,7 +76,7 @@ function jobItem(id, api) {
       const share = job.total ? job.done / job.total : 0;
       progress.value = share;
       progress.hidden = !["recording", "fitting"].includes(job.state);
-      setText(amount, `${number(job.done)} of ${number(job.total)} rollouts recorded (${percent(share, 0)})`);
+      setText(amount, `${number(job.done)} of ${number(job.total)} rollouts recorded (${measured(share)})`);
       setText(words, [meaning, whenWords(job)].filter(Boolean).join("; "));
       error.hidden = job.error === null;
       setText(error, job.error ?? "");

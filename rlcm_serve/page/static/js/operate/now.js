@@ -24,7 +24,6 @@ export function nowSection() {
   const element = h(
     "section",
     { class: "now" },
-    h("h2", null, "Now"),
     h("div", { class: "tiles" }, Object.values(tiles).map((one) => one.element)),
     root,
   );

@@ -2,7 +2,7 @@
 
 import { h, setText } from "../dom.js";
 import { EXITS } from "../exits.js";
-import { count, number, percent, tokens } from "../format.js";
+import { count, measured, number, tokens } from "../format.js";
 import { barList } from "./bar-list.js";
 import { generated } from "./overview.js";
 import { tile } from "./tile.js";
@@ -19,6 +19,19 @@ const KINDS = [
   ["suffix", "forced suffixes", "inserted to ask for the answer, not generated"],
 ];
 
+/** Why a question failed, to follow a number. @type {Record<string, string>} */
+const FAILURES = {
+  infeasible: "asked for a risk that is not certified",
+  overloaded: "came while the queue was full",
+  out_of_time: "took too long",
+  engine_dead: "were lost when the engine stopped",
+  cancelled: "were cancelled by the caller",
+  not_ready: "came while the engine was starting",
+  request_refused: "could not be served as asked",
+  evidence_unavailable: "could not be recorded",
+  internal: "failed by a fault of the service",
+};
+
 /** @returns {{ element: HTMLElement, update: (overview: Overview, rate: number | null) => void }} */
 export function tokensSection() {
   const spent = tile("Tokens generated");
@@ -26,7 +39,7 @@ export function tokensSection() {
   const note = h("p", { class: "muted" });
   const kinds = barList("Tokens by kind");
   return {
-    element: h("section", null, h("h2", null, "Tokens used and saved"), h("div", { class: "tiles two" }, spent.element, saved.element), note, kinds.element),
+    element: h("section", null, h("h3", null, "Tokens used and saved"), h("div", { class: "tiles two" }, spent.element, saved.element), note, kinds.element),
     update(overview, rate) {
       spent.set(number(generated(overview)), rate === null ? "since the start" : `since the start; ${number(rate)} per second now`);
       saved.set(...savedWords(overview.saved));
@@ -52,12 +65,12 @@ function savedWords({ share, saved_tokens: saved, over_tokens: over }) {
   if (share === null) return ["–", "nothing to compare yet"];
   const net = saved - over;
   if (net < 0) return ["0", `${number(-net)} more than the full budget costs on average`];
-  return [number(net), `${percent(share, 0)} of the full budget`, share];
+  return [number(net), `${measured(share)} of the full budget`, share];
 }
 
 /** @param {Overview["saved"]} saved */
 function expectationWords({ share, full_budget_tokens: full }) {
-  if (share === null) return "Savings are counted for questions answered under a certificate.";
+  if (share === null) return "Savings are counted for questions that a certificate covers.";
   return `Without early stopping these questions would have cost ${tokens(full)} on average, as measured during calibration (the full budget).`;
 }
 
@@ -66,7 +79,7 @@ export function exitsSection() {
   const list = barList("Samples by reason for stopping");
   const total = h("p", { class: "muted" });
   return {
-    element: h("section", null, h("h2", null, "Why samples stopped"), total, list.element),
+    element: h("section", null, h("h3", null, "Why samples stopped"), total, list.element),
     update({ exits }) {
       const all = Object.values(exits).reduce((sum, one) => sum + one, 0);
       setText(total, all ? `${count(all, "sample")} since the start.` : "No sample has ended since the start.");
@@ -85,12 +98,12 @@ export function questionsSection() {
   const list = barList("Questions by outcome");
   const promised = h("p", { class: "muted" });
   return {
-    element: h("section", null, h("h2", null, "Questions since the start"), promised, list.element),
+    element: h("section", null, h("h3", null, "Questions since the start"), promised, list.element),
     update({ questions }) {
       const { answered, abstained, failed, guaranteed, failures } = questions;
       const all = answered + abstained + failed;
       setText(promised, all ? `${number(guaranteed)} of ${number(answered + abstained)} had a guarantee.` : "No question has been asked since the start.");
-      const kinds = Object.entries(failures).map(([kind, amount]) => `${number(amount)} ${kind.replaceAll("_", " ")}`);
+      const kinds = Object.entries(failures).map(([kind, amount]) => `${number(amount)} ${FAILURES[kind] ?? kind.replaceAll("_", " ")}`);
       /** @type {(name: string, mark: string, role: string, amount: number, note: string) => Bar} */
       const bar = (name, mark, role, amount, note) => ({ name, mark, role, note, share: all ? amount / all : 0, text: amountOf(amount, all) });
       list.update([
@@ -107,5 +120,5 @@ export function questionsSection() {
  * @param {number} all
  */
 function amountOf(amount, all) {
-  return all ? `${number(amount)} (${percent(amount / all)})` : number(amount);
+  return all ? `${number(amount)} (${measured(amount / all)})` : number(amount);
 }

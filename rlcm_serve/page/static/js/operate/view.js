@@ -1,9 +1,10 @@
-/** Operate: what the service is doing, every two seconds while somebody looks. */
+/** Operate: four questions about the promise, then how the service runs, while somebody looks. */
 
 import { h, replace } from "../dom.js";
-import { liveSection } from "../live/section.js";
+import { rehearsalsSection } from "../live/rehearsals.js";
+import { liveSections } from "../live/section.js";
 import { confidenceSection } from "./confidence.js";
-import { activeSection } from "./active-certificates.js";
+import { activeSection, titleOf } from "./active-certificates.js";
 import { jobsSection } from "./jobs.js";
 import { nowSection } from "./now.js";
 import { createHistory } from "./overview.js";
@@ -30,18 +31,20 @@ export function mount(root, app) {
   const confidence = confidenceSection();
   const active = activeSection();
   const jobs = jobsSection(app.api);
-  const live = liveSection(app.api);
+  const live = liveSections(app.api, { drift: confidence.element, answers: jobs.element });
+  const rehearsals = rehearsalsSection(app.api, () => poller.start());
   const figures = h(
     "div",
     { class: "figures", hidden: true },
-    now.element,
-    live.element,
+    live.questions,
+    live.details,
+    h("section", { class: "question runs" }, h("h2", null, "How does it run?"), now.element),
     h("div", { class: "column" }, questions.element, tokens.element),
-    h("div", { class: "column" }, exits.element, confidence.element),
-    jobs.element,
+    h("div", { class: "column" }, exits.element),
+    rehearsals.element,
     active.element,
   );
-  replace(root, h("h1", null, "What the service is doing"), head.element, loading, figures);
+  replace(root, h("h1", null, "The service, live"), head.element, loading, figures);
 
   const history = createHistory();
   /** @type {Date | null} */
@@ -62,7 +65,8 @@ export function mount(root, app) {
       now.update(overview, history.moments());
       tokens.update(overview, history.rate());
       for (const section of [exits, confidence, questions, jobs, active]) section.update(overview);
-      live.look(overview.figures === "service");
+      live.look(overview.figures === "service", new Map(overview.certificates.map((one) => [one.id, titleOf(one)])));
+      rehearsals.look(overview.figures === "service", overview.certificates.map(({ id }) => id));
       tick();
     },
     onProblem(problem, waitMs) {

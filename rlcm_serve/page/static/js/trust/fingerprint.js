@@ -47,12 +47,16 @@ const PARTS = {
 /** Parts that change numbers by rounding alone (EFFECTS in calibration/traces/fingerprint.py). */
 const ROUNDING = new Set(["attention_backend", "vllm", "model_runner", "device", "speculation"]);
 
+/** @param {string} name @returns {string} of a part of a fingerprint, in words */
+export function partName(name) {
+  return PARTS[name] ?? name.replaceAll("_", " ");
+}
+
 /**
  * @param {ReportData} report
- * @param {boolean} folded whether the parts are shown only once they are asked for
- * @returns {HTMLElement}
+ * @returns {HTMLElement} the verdict; the parts are shown once they are asked for
  */
-export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits, misfit }, folded) {
+export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits, misfit }) {
   if (!fingerprint) return h("p", { class: "notice bad" }, "Its traces do not record their engine, so this certificate cannot be served.");
   const names = [...new Set([...Object.keys(fingerprint), ...Object.keys(engine ?? {})])];
   const different = engine ? names.filter((name) => fingerprint[name] !== engine[name]) : [];
@@ -72,7 +76,7 @@ export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits
     null,
     h("p", { class: "verdict" }, verdict(names.length, different, engine !== null, fits)),
     fits === false && misfit && h("p", null, misfit),
-    folded ? h("details", null, h("summary", null, "Part by part"), table) : table,
+    h("details", null, h("summary", null, "Part by part"), table),
   );
 }
 
@@ -99,11 +103,11 @@ function verdict(parts, different, known, fits) {
  */
 function rowOf(name, fingerprint, engine) {
   const equal = engine !== null && fingerprint[name] === engine[name];
-  const compared = engine === null ? "○ not known" : equal ? "✓ equal" : ROUNDING.has(name) ? "○ by rounding" : "✕ different";
+  const compared = engine === null ? "○ not known" : equal ? "✓ equal" : ROUNDING.has(name) ? "○ rounding only" : "✕ different";
   return h(
     "tr",
     { class: engine && !equal ? "differs" : null },
-    h("th", { scope: "row" }, PARTS[name] ?? name),
+    h("th", { scope: "row" }, partName(name)),
     h("td", { class: "compared" }, compared),
     h("td", null, h("code", null, shown(fingerprint[name]))),
     h("td", null, h("code", null, engine ? shown(engine[name]) : "–")),

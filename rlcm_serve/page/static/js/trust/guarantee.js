@@ -1,10 +1,12 @@
-/** The guarantee of a certificate at one level: a sentence, the rules, and the measured figures. */
+/** The promise of a certificate at one level, and the evidence for it: what stands first. */
 
-import { h, replace, setText, uniqueId } from "../dom.js";
+import { h, replace, setText } from "../dom.js";
 import { EXITS } from "../exits.js";
-import { count, frequency, number, percent } from "../format.js";
+import { count, frequency, measured, number, percent } from "../format.js";
+import { evidenceLegend, evidenceTable } from "./evidence.js";
+import { sideOf } from "./interval.js";
 import { figuresOf } from "./report-data.js";
-import { guaranteeOf, jointlyOf, kindWords, riskWording, rulesOf, samePolicyOf, samplesWords, surenessOf } from "./wording.js";
+import { guaranteeOf, jointlyOf, kindWords, riskWording, rulesOf, samePolicyOf, samplesWords, stateOf, surenessOf, whyNot } from "./wording.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
 /** @typedef {import("./report-data.js").Level} Level */
@@ -12,43 +14,69 @@ import { guaranteeOf, jointlyOf, kindWords, riskWording, rulesOf, samePolicyOf, 
 /** @type {{ exit: null, text: string }} */
 const REFUSED = {
   exit: null,
-  text: "A question at this α is refused, unless the request allows the full budget or an abstention, both without a guarantee.",
+  text: "The service refuses a question with this α, unless the caller accepts the full budget or an abstention instead. Neither has a guarantee.",
 };
 
 /**
  * @param {ReportData} report
  * @param {(level: Level) => void} onLevel called when another level is chosen
- * @param {boolean} explain whether terms are explained here
  * @returns {{ element: HTMLElement, show: (level: Level) => void }}
  */
-export function guaranteeSection(report, onLevel, explain) {
+export function guaranteeSection(report, onLevel) {
   const sentence = h("h2");
   const plain = h("p", { class: "plain" });
-  const rules = h("ul", { class: "rules" });
-  const facts = h("dl", { class: "facts" });
-  const { element: levels, check } = levelChoice(report, onLevel);
+  const found = h("div", { class: "found" });
+  const table = evidenceTable([report], (alpha) => {
+    const level = report.levels.find((one) => one.alpha === alpha);
+    if (level) onLevel(level);
+  });
   const element = h(
     "section",
     { class: "pledge" },
-    h("div", { class: "pledge-words" }, badges(report), sentence, status(report), plain, levels, explain && h("p", { class: "term" }, surenessOf(report))),
-    h(
-      "div",
-      { class: "pledge-does" },
-      h("h3", null, "What happens to a question at this α"),
-      explain && h("p", { class: "term" }, "Every few tokens a small probe inside the model estimates the probability that the answer is right: the confidence, from 0 to 1. A policy is a stopping rule: a set of thresholds for that confidence."),
-      rules,
-      explain && h("p", { class: "term" }, "A token is a piece of text, about a short word. The full budget is the cost of the same questions without early stopping."),
-      facts,
-    ),
+    badges(report),
+    sentence,
+    status(report),
+    plain,
+    h("h3", null, report.test ? "Was it kept on problems the calibration never saw?" : "What the calibration problems show"),
+    found,
+    evidenceLegend([report]),
+    table.element,
+    h("p", { class: "hint" }, hintOf(report)),
   );
   return {
     element,
     show(level) {
-      check(level);
+      table.show(level.alpha);
       setText(sentence, guaranteeOf(report, level));
-      replace(plain, plainly(report, level, explain));
+      setText(plain, plainly(report, level));
+      replace(found, foundWords(report, level));
+    },
+  };
+}
+
+/**
+ * What the promise says, and what happens to a question under it.
+ *
+ * @param {ReportData} report
+ * @returns {{ element: HTMLElement, show: (level: Level) => void }}
+ */
+export function meaningSection(report) {
+  const rules = h("ul", { class: "rules" });
+  const more = h("p");
+  const title = h("h3");
+  const element = h(
+    "section",
+    { class: "meaning" },
+    h("div", null, h("h3", null, "How sure is that?"), h("p", null, surenessOf(report)), more),
+    h("div", null, title, rules, h("p", { class: "term" }, "Confidence is what a small probe inside the model reads every few tokens: how probable it is that an answer given now is right, from 0 to 1. A token is a piece of text, about a short word.")),
+  );
+  return {
+    element,
+    show(level) {
+      setText(title, `What happens to a question at α = ${percent(level.alpha)}`);
       replace(rules, (level.certified ? rulesOf(report, level) : [REFUSED]).map(ruleItem));
-      replace(facts, factsOf(report, level));
+      setText(more, level.certified ? `${jointlyOf(report, level)}${samePolicyOf(report.levels, level)}`.trim() : "");
+      more.hidden = more.textContent === "";
     },
   };
 }
@@ -56,81 +84,92 @@ export function guaranteeSection(report, onLevel, explain) {
 /**
  * @param {ReportData} report
  * @param {Level} level
- * @param {boolean} explain
  */
-function plainly(report, level, explain) {
-  if (!level.certified) return asSentence(level.reason ?? "no policy passed its test");
-  const meaning = explain ? `α (alpha) is the risk you accept: ${riskWording(report.risk).counts}. Here it is ${frequency(level.alpha)}, ` : "";
-  return `${meaning}${explain ? "on" : "On"} average over new questions like those it was calibrated on${report.n > 1 ? `, each answered by a vote of ${report.n} samples` : ""}.${jointlyOf(report, level)}${samePolicyOf(report.levels, level)}`;
+function plainly(report, level) {
+  if (!level.certified) return whyNot(level).long;
+  const vote = report.n > 1 ? `, each answered by a vote of ${report.n} samples` : "";
+  return `α is the risk you accept: ${riskWording(report.risk).counts}. Here it is ${frequency(level.alpha)}, on average over new questions like those of the calibration, on which the rule was chosen${vote}.`;
 }
 
-/** @param {string} text of the service, which begins small and ends without a stop */
-function asSentence(text) {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
+/**
+ * The figures of the level in words: whether its promise was kept, and what stopping early does.
+ *
+ * @param {ReportData} report
+ * @param {Level} level
+ */
+function foundWords(report, level) {
+  const figures = figuresOf(level);
+  if (!level.certified || !figures) return [];
+  const set = (level.test && report.test) || report.calibration;
+  const on = count(set.n_problems, level.test ? "test problem" : "calibration problem");
+  const { risk, risk_low: low, risk_high: high } = figures;
+  const { mark, kind } = sideOf(level, figures);
+  const target = `the promised ${percent(level.alpha)}`;
+  const side = { good: `below ${target}`, bad: `above ${target}, beyond chance`, "": `which includes ${target}` }[kind];
+  const interval = low === null || high === null ? "" : ` (95% interval: ${measured(low)} to ${measured(high)})`;
+  const verdict =
+    risk === null
+      ? [`On ${on}, no question was answered.`]
+      : [h("span", { class: `side ${kind}`, "aria-hidden": "true" }, `${mark} `), `On ${on}, `, h("b", null, measured(risk)), ` ${riskWording(report.risk).realised}${interval}, ${side}.`];
+  return [h("p", null, verdict), h("p", null, effectWords(figures, set))];
+}
+
+/**
+ * What stopping early does to tokens and right answers.
+ *
+ * @param {import("./report-data.js").Figures} figures
+ * @param {import("./report-data.js").Problems} set that they were measured on
+ */
+function effectWords({ tokens, tokens_share: share, share_answered: answered, share_right: right }, { full_right: full }) {
+  const used = `Answering took ${measured(share)} of the tokens of the full budget, which is thinking to the end (${number(tokens)} per question)`;
+  if (!Number.isFinite(full)) return `${used}.`;
+  const got = answered < 1 ? `${used}. It got ${measured(right)} of the questions right and abstained on ${measured(1 - answered)}` : `${used} and got ${measured(right)} of the questions right`;
+  const compared = `${got}. The full budget gets ${measured(full)} right`;
+  return right > full ? `${compared}: the model sometimes has the right answer, thinks on and ends with a wrong one (overthinking).` : `${compared}.`;
+}
+
+/**
+ * What the table does not say by itself.
+ *
+ * @param {ReportData} report
+ */
+function hintOf({ levels, risk }) {
+  const figures = levels.filter((level) => level.certified).map((level) => ({ level, found: figuresOf(level) }));
+  const doubtful = figures.some(({ level, found }) => found && sideOf(level, found).mark === "○");
+  const shares = figures.map(({ found }) => found?.tokens_share ?? 0);
+  const rises = risk === "selective" && shares.some((share, at) => at > 0 && share > (shares[at - 1] ?? 1));
+  return [
+    "The promise is about all questions like these, and these problems are a sample of them.",
+    doubtful && "○ If the interval includes the target, this sample cannot tell on which side of it the risk is.",
+    rises && "A larger α does not always take fewer tokens: at each α the rule is chosen for right answers first, then for few tokens.",
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 /** @param {ReportData} report */
-function status({ active, fits }) {
+function status({ active, fits, withdrawn }) {
   if (fits === false) return h("p", null, h("b", null, "This certificate is for another engine, so it guarantees nothing here."));
+  if (withdrawn) return h("p", null, h("b", null, "The promise was withdrawn after an alarm: answers come without it until a fresh certificate is active."), " ", h("a", { href: "#/operate" }, "What happened"));
   if (!active) return h("p", null, h("b", null, "This certificate is not active: no question runs under it now."));
   return null;
 }
 
 /** @param {ReportData} report */
-function badges({ id, active, fits, created, ...procedure }) {
-  const tag = (/** @type {string} */ mark, /** @type {string} */ text, /** @type {string} */ kind) =>
-    h("li", { class: `tag ${kind}` }, h("span", { "aria-hidden": "true" }, mark), ` ${text}`);
+function badges(report) {
+  const { mark, word, kind } = stateOf(report);
   return h(
     "ul",
     { class: "badges" },
-    active ? tag("●", "active", "good") : tag("○", "not active", ""),
-    fits === false && tag("✕", "for another engine", "bad"),
-    h("li", null, `${samplesWords(procedure)}${kindWords(procedure)}`),
-    h("li", null, "certificate ", h("code", null, id)),
-    created && h("li", null, `created ${created}`),
+    h("li", { class: `tag ${kind}` }, h("span", { "aria-hidden": "true" }, mark), ` ${word}`),
+    h("li", null, `${samplesWords(report)}${kindWords(report)}`),
+    h("li", null, "certificate ", h("code", null, report.id)),
+    report.created && h("li", null, `made on ${report.created}`),
   );
-}
-
-/**
- * @param {ReportData} report
- * @param {(level: Level) => void} onLevel
- */
-function levelChoice({ levels }, onLevel) {
-  const name = uniqueId("level");
-  const choices = levels.map((level) => {
-    const input = h("input", { type: "radio", name, value: String(level.alpha), onchange: () => onLevel(level) });
-    const note = level.certified ? null : h("small", null, "not certified");
-    return { level, input, label: h("label", { class: level.certified ? "" : "infeasible" }, input, h("span", null, percent(level.alpha), note)) };
-  });
-  const element = h("fieldset", { class: "level-choice" }, h("legend", null, "α"), choices.map(({ label }) => label));
-  return {
-    element,
-    /** @param {Level} level */
-    check(level) {
-      for (const choice of choices) choice.input.checked = choice.level === level;
-    },
-  };
 }
 
 /** @param {{ exit: "high" | "low" | "natural" | null, text: string }} rule */
 function ruleItem({ exit, text }) {
   const look = exit ? EXITS[exit] : { mark: "◆", role: "muted" };
   return h("li", null, h("span", { class: "rule-mark", "aria-hidden": "true", style: { color: `var(--${look.role})` } }, look.mark), text);
-}
-
-/**
- * @param {ReportData} report
- * @param {Level} level
- */
-function factsOf(report, level) {
-  const figures = figuresOf(level);
-  if (!level.certified || !figures) return [];
-  const on = level.test && report.test ? `${count(report.test.n_problems, "test problem")}` : `${count(report.calibration.n_problems, "calibration problem")}`;
-  const fact = (/** @type {string} */ name, /** @type {string} */ value, /** @type {string} */ note) =>
-    h("div", null, h("dt", null, name), h("dd", null, value, h("small", null, note)));
-  return [
-    fact("realised risk", figures.risk === null ? "–" : percent(figures.risk), `${riskWording(report.risk).realised}, on ${on}`),
-    fact("tokens", percent(figures.tokens_share, 0), `of the full budget: ${number(figures.tokens)} instead of ${number(figures.full_budget_tokens)} per question`),
-    fact("answers", percent(figures.share_answered, 0), `of the questions; ${percent(figures.share_right, 0)} of all questions are answered correctly`),
-  ];
 }

@@ -11,6 +11,8 @@ const RIGHT = 6;
 const TOP = 8;
 const UNDER = 62;
 const LABEL_ROOM = 15;
+/** Below it, a label of the columns' axis is longer than the axis. */
+const NARROW = 340;
 
 /** As in `rlcm report`; the map keeps its colours on dark paper. */
 const PASSES = [
@@ -125,12 +127,13 @@ export function drawScale(map, { width, left, bottom, height, row, column, xOf, 
     return svg("text", { class: "map-text", ...at, ...how }, words(value));
   });
   const middle = (TOP + bottom) / 2;
+  const under = width < NARROW ? { x: width, "text-anchor": "end" } : { x: (left + width) / 2, "text-anchor": "middle" };
   return svg(
     "g",
     null,
     highs,
     lows,
-    svg("text", { class: "map-axis", x: (left + width) / 2, y: height - 5, "text-anchor": "middle" }, "λ1: stops for low confidence at or below"),
+    svg("text", { class: "map-axis", y: height - 5, ...under }, "λ1: stops for low confidence at or below"),
     svg(
       "text",
       { class: "map-axis", x: 12, y: middle, "text-anchor": "middle", transform: `rotate(-90 12 ${middle})` },

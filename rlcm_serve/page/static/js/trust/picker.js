@@ -22,11 +22,13 @@ export function picker(certificates, shown, onChange) {
   return h(
     "nav",
     { class: "certificate-picker", "aria-label": "Certificates" },
+    h("h2", null, "All certificates"),
+    h("p", { class: "term" }, `Choose one to look at, or tick “compare” to put up to ${MOST_COMPARED} side by side.`),
     risks.map((risk) =>
       h(
         "section",
         null,
-        h("h2", null, riskWording(risk).title, " ", h("code", null, risk)),
+        h("h3", null, riskWording(risk).title, " ", h("code", null, risk)),
         h(
           "ul",
           null,
@@ -37,7 +39,6 @@ export function picker(certificates, shown, onChange) {
         ),
       ),
     ),
-    h("p", { class: "hint" }, `Tick “compare” to see up to ${MOST_COMPARED} side by side.`),
   );
 }
 

@@ -31,15 +31,15 @@ export function pValueMap(delta) {
     plane,
   );
   const legend = h("div", { class: "map-legend" });
-  const tested = h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Tested policies" });
-  const details = h("details", { class: "chart-figures" }, h("summary", null, "Tested policies as a table"), tested);
+  const tested = h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Tested stopping rules" });
+  const details = h("details", { class: "chart-figures" }, h("summary", null, "Tested stopping rules as a table"), tested);
   const element = h(
     "div",
     { class: "map" },
     legend,
     field,
     reading,
-    h("p", { class: "hint", id: help }, "Point at a cell, or focus the map and use the arrow keys; Home goes to the chosen policy."),
+    h("p", { class: "hint", id: help }, "Point at a cell, or focus the map and use the arrow keys; Home goes to the chosen rule."),
     details,
   );
 
@@ -129,8 +129,8 @@ function start(map) {
 function labelOf(map) {
   const certified = map.tested.filter((one) => one.certified);
   const here = certified.filter((one) => one.in_plane).length;
-  const chosen = map.chosen ? `Chosen: ${lowWords(map.chosen.lambda_low)}, ${highWords(map.chosen.lambda_high)}.` : "No policy is certified.";
-  return `p-values over λ1 and λ2 at α = ${percent(map.alpha)}. ${certified.length} policies certified, ${here} of them on this map. ${chosen}`;
+  const chosen = map.chosen ? `Chosen: ${lowWords(map.chosen.lambda_low)}, ${highWords(map.chosen.lambda_high)}.` : "No stopping rule is certified.";
+  return `p-values over λ1 and λ2 at α = ${percent(map.alpha)}. ${certified.length} stopping rules certified, ${here} of them on this map. ${chosen}`;
 }
 
 /** @param {number | null} low */
@@ -150,7 +150,7 @@ function highWords(high) {
 function describe(map, { x, y }) {
   const where = `${lowWords(map.lambda_low[x] ?? null)}, ${highWords(map.lambda_high[y] ?? null)}`;
   const p = map.p_values[y]?.[x];
-  if (p === null || p === undefined) return `${where}: no policy here, because λ1 must be below λ2.`;
+  if (p === null || p === undefined) return `${where}: no stopping rule here, because λ1 must be below λ2.`;
   return `${where}: p-value ${pValue(p)}. ${status(map, { x, y })}`;
 }
 
@@ -162,7 +162,7 @@ function status(map, { x, y }) {
   const at = (/** @type {{ x: number, y: number }} */ one) => Math.abs(one.x - x) < 0.02 && Math.abs(one.y - y) < 0.02;
   const chosen = map.chosen !== null && at(map.chosen);
   const here = map.tested.filter((one) => one.in_plane && at(one));
-  if (chosen) return "★ Tested, certified and chosen: questions run under this policy.";
+  if (chosen) return "★ Tested, certified and chosen: questions are answered by this rule.";
   if (here.some((one) => one.certified)) return "● Tested and certified.";
   if (here.length) return "✕ Not certified: its test failed or was not reached.";
   return "Not tested, so this p-value guarantees nothing.";

@@ -1,7 +1,7 @@
 /** The reliability diagram: how often the model is right at each confidence. */
 
 import { chart } from "../charts.js";
-import { count, number, percent } from "../format.js";
+import { count, measured, number, percent } from "../format.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
 /** @typedef {import("./report-data.js").Readings} Readings */
@@ -20,7 +20,7 @@ export function reliabilityDiagram(root, { on_test: onTest, all, final }) {
     label: `Accuracy against confidence on the ${set}: ${inWords(all)}`,
     height: 300,
     series: [
-      { label: "perfect calibration", x: [0, 1], y: [0, 1], role: "muted", dash: [5, 4], format: percent },
+      { label: "perfect calibration", x: [0, 1], y: [0, 1], role: "muted", dash: [5, 4], format: measured },
       line("at every reading", all, "blue"),
       line("at the end of thinking", final, "orange", [7, 4]),
     ],
@@ -60,7 +60,7 @@ export function reliabilityDiagram(root, { on_test: onTest, all, final }) {
  * @param {number[]} [dash]
  */
 function line(label, { bins }, role, dash) {
-  return { label, x: bins.map((bin) => bin.confidence), y: bins.map((bin) => bin.accuracy), role, format: percent, ...(dash && { dash }) };
+  return { label, x: bins.map((bin) => bin.confidence), y: bins.map((bin) => bin.accuracy), role, format: measured, ...(dash && { dash }) };
 }
 
 /**
@@ -70,8 +70,8 @@ function line(label, { bins }, role, dash) {
  */
 export function inWords({ n_readings: n, accuracy, ece, auroc }) {
   const ranking =
-    auroc === null ? "" : ` A right answer has more confidence than a wrong one in ${percent(auroc)} of pairs (AUROC).`;
-  return `${count(n, "reading")}, ${percent(accuracy)} of them right; accuracy differs from confidence by ${number(100 * ece, 1)} percentage points on average (ECE).${ranking}`;
+    auroc === null ? "" : ` A right answer has more confidence than a wrong one in ${measured(auroc)} of pairs (AUROC).`;
+  return `${count(n, "reading")}, ${measured(accuracy)} of them right; accuracy differs from confidence by ${number(100 * ece, 1)} percentage points on average (ECE).${ranking}`;
 }
 
 /** @param {number} value */

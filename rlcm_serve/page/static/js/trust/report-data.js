@@ -6,10 +6,18 @@
  * @property {number | null} risk_low of its 95 % interval
  * @property {number | null} risk_high
  * @property {number} share_answered of the questions
+ * @property {number | null} share_answered_low of its 95 % interval, as of all below; null in old report data
+ * @property {number | null} share_answered_high
  * @property {number} share_right answered and right, of the questions
+ * @property {number | null} share_right_low
+ * @property {number | null} share_right_high
  * @property {number} tokens per question, all samples together
+ * @property {number | null} tokens_low
+ * @property {number | null} tokens_high
  * @property {number} full_budget_tokens the same without early exits
  * @property {number} tokens_share
+ * @property {number | null} tokens_share_low
+ * @property {number | null} tokens_share_high
  *
  * @typedef {Record<string, number | boolean>} Policy
  *
@@ -53,6 +61,7 @@
  * @property {boolean} active
  * @property {boolean | null} fits null while the engine starts
  * @property {string | null} misfit
+ * @property {string | null} withdrawn why answers do not have its guarantee since an alarm
  * @property {string} risk
  * @property {string} promise
  * @property {number} delta
@@ -119,8 +128,9 @@ function thresholdsOf(policy) {
 function ownFigures(level) {
   if (!level.certified) return null;
   const { risk, share_answered, share_right, expected_tokens: tokens, full_budget_tokens } = level;
-  const shares = { share_answered, share_right, tokens, full_budget_tokens };
-  return { risk, risk_low: null, risk_high: null, ...shares, tokens_share: tokens / full_budget_tokens };
+  const known = { risk, share_answered, share_right, tokens, full_budget_tokens, tokens_share: tokens / full_budget_tokens };
+  const ends = ["risk", "share_answered", "share_right", "tokens", "tokens_share"].flatMap((name) => [`${name}_low`, `${name}_high`]);
+  return /** @type {Figures} */ ({ ...Object.fromEntries(ends.map((name) => [name, null])), ...known });
 }
 
 /**
@@ -131,6 +141,16 @@ function ownFigures(level) {
  */
 export function figuresOf(level) {
   return level.test ?? level.calibration;
+}
+
+/**
+ * The figures there are, the honest ones first: those on problems that had no part in the calibration.
+ *
+ * @param {Level} level
+ * @returns {{ figures: Figures, honest: boolean }[]}
+ */
+export function setsOf({ test, calibration }) {
+  return [...(test ? [{ figures: test, honest: true }] : []), ...(calibration ? [{ figures: calibration, honest: false }] : [])];
 }
 
 /**

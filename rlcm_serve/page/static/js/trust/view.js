@@ -1,16 +1,19 @@
 /** Trust: the guarantees, their figures, and the evidence for them. */
 
 import { Problem, wasAborted } from "../api.js";
-import { h, replace } from "../dom.js";
+import { h, replace, setText } from "../dom.js";
 import { writeFragment } from "../fragment.js";
+import { certificateFor } from "../ask/levels.js";
 import { comparison } from "./compare.js";
 import { reportDataOf } from "./report-data.js";
 import { certificatePanel } from "./panel.js";
 import { MOST_COMPARED, picker } from "./picker.js";
-import { titleOf } from "./wording.js";
+import { askedWords, titleOf } from "./wording.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
 /** @typedef {import("./report-data.js").Certificate} Certificate */
+
+const LEAD = "A certificate promises a limit on how often answers are wrong. Here is what was measured afterwards.";
 
 /**
  * @param {HTMLElement} root
@@ -18,19 +21,12 @@ import { titleOf } from "./wording.js";
  * @returns {import("../main.js").View}
  */
 export function mount(root, app) {
+  const title = h("h1");
+  const lead = h("p", { class: "lead" });
   const choices = h("div");
   const content = h("div", { class: "certificates" });
-  replace(
-    root,
-    h("h1", null, "Guarantees and their evidence"),
-    h(
-      "p",
-      { class: "lead" },
-      "Early stopping loses some right answers. A certificate records a calibration: tests on problems with known answers that show how early the model may stop while it keeps the risk you accept.",
-    ),
-    choices,
-    content,
-  );
+  const more = h("div", { class: "certificates" });
+  replace(root, title, lead, content, choices, more);
 
   /** @type {{ destroy: () => void }[]} */
   let shown = [];
@@ -39,6 +35,8 @@ export function mount(root, app) {
   let visible = false;
   let incomplete = false;
   let params = new URLSearchParams();
+  /** @type {number | null} that is looked at; null: none was chosen yet */
+  let alpha = null;
   /** @type {AbortController | null} */
   let asking = null;
 
@@ -49,7 +47,10 @@ export function mount(root, app) {
     try {
       const { certificates } = await app.api.get("certificates", mine.signal);
       if (mine.signal.aborted) return;
-      const ids = idsOf(params, certificates);
+      const applies = app.question && certificateFor(certificates, app.question);
+      const ids = idsOf(params, certificates, applies?.id);
+      name(ids.length);
+      setText(lead, `${LEAD}${app.question && applies && ids[0] === applies.id ? askedWords(app.question, applies) : ""}`);
       const focused = document.activeElement?.getAttribute("data-id");
       replace(choices, certificates.length ? picker(certificates, ids, (next) => app.navigate(writeFragment("trust", { id: next }))) : []);
       if (shown.length && ids.join() !== drawn) {
@@ -93,32 +94,42 @@ export function mount(root, app) {
     for (const one of found) one instanceof Problem ? notes.push(notice(one)) : reports.push(one);
     incomplete = reports.some((one) => one.fits === null);
     if (!found.length) return replace(content, nothing());
-    const alpha = Number(params.get("alpha")) || null;
-    const several = reports.length > 1;
-    const compared = several ? comparison(reports) : null;
-    const panels = reports.map((one, at) =>
-      certificatePanel(one, { explain: at === 0, folded: several, onLevel: remember }),
-    );
-    const titles = reports.map((one, at) => (several ? titled(one, panels[at]?.element) : panels[at]?.element ?? null));
-    replace(content, notes, compared?.element, h("div", { class: several ? `panels several of-${reports.length}` : "panels" }, titles));
-    compared?.draw();
-    for (const panel of panels) {
-      panel.draw();
-      panel.show(alpha);
+    if (reports.length > 1) {
+      const compared = comparison(reports, remember);
+      replace(content, notes, compared.element);
+      compared.show(alpha);
+      shown = [compared];
+    } else {
+      const panels = reports.map((one) => certificatePanel(one, remember));
+      replace(content, notes, panels.map(({ front }) => front));
+      replace(more, panels.map(({ rest }) => rest));
+      for (const panel of panels) {
+        panel.draw();
+        panel.show(alpha);
+      }
+      shown = panels;
     }
-    shown = compared ? [compared, ...panels] : panels;
     app.announce(reports.map(titleOf).join("; "));
   }
 
-  /** @param {number} alpha of the level that is looked at now */
-  function remember(alpha) {
-    params.set("alpha", String(alpha));
+  /** @param {number} chosen α of the level that is looked at now */
+  function remember(chosen) {
+    alpha = chosen;
+    params.set("alpha", String(chosen));
     app.rewrite(writeFragment("trust", params));
   }
 
   function clear() {
     for (const one of shown) one.destroy();
     shown = [];
+    replace(more);
+  }
+
+  /** @param {number} several how many are looked at */
+  function name(several) {
+    root.classList.toggle("comparing", several > 1);
+    setText(title, several > 1 ? "Certificates side by side" : "Guarantees and their evidence");
+    lead.hidden = several > 1;
   }
 
   /** @param {Problem} problem */
@@ -136,7 +147,11 @@ export function mount(root, app) {
   return {
     show(next) {
       visible = true;
+      name(next.getAll("id").length);
+      if (drawn && next.getAll("id").join() !== params.getAll("id").join()) scrollTo(0, 0);
       params = next;
+      // A certificate chosen from the list is looked at on the same level.
+      alpha = Number(params.get("alpha")) || (params.has("id") ? alpha : null) || (app.question?.alpha ?? null);
       load();
     },
     hide() {
@@ -149,25 +164,17 @@ export function mount(root, app) {
 /**
  * @param {URLSearchParams} params
  * @param {Certificate[]} certificates
- * @returns {string[]} the requested ones; otherwise the active one that answers a plain question
+ * @param {string} [applies] to the settings of Ask
+ * @returns {string[]} the requested ones; otherwise the one that applies, or the active one that answers a plain question
  */
-function idsOf(params, certificates) {
+function idsOf(params, certificates, applies) {
   const asked = [...new Set(params.getAll("id"))].slice(0, MOST_COMPARED);
   if (asked.length) return asked;
+  if (applies) return [applies];
   const active = certificates.filter(({ active }) => active);
   const usual = active.filter(({ risk, kind }) => risk === "selective" && !kind?.name).sort((a, b) => a.procedure.n - b.procedure.n);
   const first = usual[0] ?? active[0] ?? certificates[0];
   return first ? [first.id] : [];
-}
-
-/**
- * @param {ReportData} report
- * @param {HTMLElement | undefined} panel
- */
-function titled(report, panel) {
-  if (!panel) return null;
-  panel.prepend(h("h2", { class: "panel-title" }, titleOf(report)));
-  return panel;
 }
 
 function loading() {
@@ -179,8 +186,8 @@ function nothing() {
     "div",
     { class: "notice" },
     h("h2", null, "No certificate is loaded"),
-    h("p", null, "Questions use the full budget, and answers have no guarantee."),
-    h("p", null, "To create one, post problems with known answers to ", h("code", null, "POST /calibrations"), "; follow the job and its log under ", h("a", { href: "#/operate" }, "Operate"), "."),
+    h("p", null, "Without one, every question uses the full budget, and its answer has no guarantee."),
+    h("p", null, "To make one, send problems with known answers to ", h("code", null, "POST /calibrations"), ". You can follow the job and its log under ", h("a", { href: "#/operate" }, "Operate"), "."),
   );
 }
 
@@ -189,7 +196,7 @@ function nothing() {
  * @param {() => void} [again]
  */
 function notice(problem, again) {
-  const title = { 401: "This needs an API key", 403: "This key may not read certificates", 404: "No such certificate", 0: "The service cannot be reached" }[problem.status] ?? problem.title;
+  const title = { 401: "This needs an API key", 403: "This key may not read certificates", 404: "There is no such certificate", 0: "The service cannot be reached" }[problem.status] ?? problem.title;
   return h(
     "div",
     { class: "notice bad", role: "alert" },

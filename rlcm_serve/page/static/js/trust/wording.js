@@ -1,5 +1,6 @@
 /** A certificate in plain sentences. Each term is explained by one of them, where it first appears. */
 
+import { servedLevel } from "../ask/levels.js";
 import { list, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
 
@@ -8,10 +9,10 @@ import { RISKS } from "../risks.js";
 
 /**
  * @param {string} risk one of the page's, or of one's own
- * @returns {Pick<import("../risks.js").RiskWording, "title" | "counts" | "promise" | "realised">}
+ * @returns {Pick<import("../risks.js").RiskWording, "title" | "counts" | "promise" | "realised" | "measured">}
  */
 export function riskWording(risk) {
-  const own = { title: risk, counts: `the mean of the loss “${risk}”`, promise: `is the mean loss “${risk}”`, realised: "mean loss" };
+  const own = { title: risk, counts: `the mean of the loss “${risk}”`, promise: `is the mean loss “${risk}”`, realised: "was the mean loss", measured: "mean loss" };
   return Object.hasOwn(RISKS, risk) ? RISKS[/** @type {import("../risks.js").Risk} */ (risk)] : own;
 }
 
@@ -48,8 +49,21 @@ export function kindWords({ kind }) {
  */
 export function guaranteeOf(report, level) {
   if (!level.certified) return `No guarantee at α = ${percent(level.alpha)}`;
-  const among = report.kind?.name ? `Of questions of the kind “${report.kind.name}”, at` : "At";
-  return `${among} most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
+  const among = report.kind?.name ? `of questions of the kind “${report.kind.name}”, ` : "";
+  return `${report.withdrawn ? "The promise that was withdrawn" : "The promise"}: ${among}at most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
+}
+
+/**
+ * @param {import("../ask/question.js").Question} question
+ * @param {import("../ask/levels.js").Certificate} certificate that applies to it
+ * @returns {string} why this certificate and this level are shown, to follow other words
+ */
+export function askedWords({ alpha }, certificate) {
+  const served = servedLevel(certificate, alpha);
+  const set = `α = ${percent(alpha)}`;
+  const applies = ` This certificate applies to your settings in Ask: ${samplesWords(certificate.procedure)}, ${set}.`;
+  if (!served) return `${applies} It has no certified level for ${set}.`;
+  return Math.abs(served.alpha - alpha) < 1e-9 ? applies : `${applies} A question is then answered at the level of ${percent(served.alpha)}.`;
 }
 
 /**
@@ -68,14 +82,14 @@ export function samePolicyOf(levels, level) {
   while (last + 1 < certified.length && policyOf(certified[last + 1] ?? level) === policyOf(level)) last += 1;
   if (first === last) return "";
   const alphas = certified.slice(first, last + 1).map((one) => percent(one.alpha));
-  return ` α = ${list(alphas)} have the same policy, so questions are answered in the same way at each of them.`;
+  return ` α = ${list(alphas)} have the same stopping rule, so questions are answered in the same way at each of them.`;
 }
 
 /** Other risks that hold at once, as shares of all questions. */
-const SIDES = /** @type {Record<string, string>} */ ({
-  declined: "are declined",
-  wrong: "get a wrong answer",
-  lost: "lose a right answer of the full budget",
+const SIDES = /** @type {Record<string, (share: string) => string>} */ ({
+  declined: (share) => `the service abstains on at most ${share} of all questions`,
+  wrong: (share) => `at most ${share} of all questions get a wrong answer`,
+  lost: (share) => `at most ${share} of all questions lose a right answer of the full budget`,
 });
 
 /**
@@ -86,13 +100,39 @@ const SIDES = /** @type {Record<string, string>} */ ({
 export function jointlyOf({ joint, levels, risk }, level) {
   if (!joint) return "";
   const at = levels.findIndex(({ alpha }) => alpha === level.alpha);
-  const said = joint.bounds.map(({ risk: side, bounds }) => `at most ${percent(bounds[at] ?? 1)} of all questions ${SIDES[side] ?? side}`);
+  const said = joint.bounds.map(({ risk: side, bounds }) => SIDES[side]?.(percent(bounds[at] ?? 1)) ?? `${side} is at most ${percent(bounds[at] ?? 1)}`);
   const most = joint.next?.most[at];
   if (joint.next && typeof most === "number") {
     const answered = risk === "selective" ? "answered " : "";
     said.push(`of the next ${number(joint.next.questions)} ${answered}questions at most ${number(most)} go wrong`);
   }
-  return ` At once, ${said.join(", and ")}.`;
+  return ` At the same time, ${said.join(", and ")}.`;
+}
+
+/**
+ * @param {Pick<ReportData, "active" | "fits" | "withdrawn">} report
+ * @returns {{ mark: string, word: string, kind: string }} whether questions run under it: a shape, words and a class
+ */
+export function stateOf({ active, fits, withdrawn }) {
+  if (fits === false) return { mark: "✕", word: "for another engine", kind: "bad" };
+  if (withdrawn) return { mark: "✕", word: "promise withdrawn", kind: "bad" };
+  return active ? { mark: "●", word: "active", kind: "good" } : { mark: "○", word: "not active", kind: "" };
+}
+
+/**
+ * @param {Level} level without a certified policy
+ * @returns {{ short: string, long: string }} why it has none
+ */
+export function whyNot({ alpha, reason }) {
+  const at = `α = ${percent(alpha)} could not be certified with this data`;
+  const [why] = (reason ?? "").split(":");
+  const found = {
+    "too few problems": ["too few problems", "there are too few problems to show that the risk is this low. More problems may help."],
+    "risk too high": ["too many errors", "no stopping rule made few enough errors. A larger α, a better model or a better probe may help."],
+    "limit too low": ["limits too strict", "no stopping rule kept the other limits as well. A larger α or wider limits may help."],
+  }[why ?? ""];
+  if (!found) return { short: "not certified", long: `${at}.` };
+  return { short: `not certified: ${found[0]}`, long: `${at}: ${found[1]}` };
 }
 
 /**
@@ -101,16 +141,15 @@ export function jointlyOf({ joint, levels, risk }, level) {
  */
 export function surenessOf(report) {
   const delta = report.kind?.delta ?? report.joint?.delta ?? report.delta;
-  const keep = Math.floor((1 - delta) * 100 + 1e-9);
   const kinds = report.kind ? " The certificates of all kinds of questions keep theirs at once." : "";
   const together =
     report.promise === "pointwise"
-      ? "The guarantee holds for one α that is chosen before looking at any result."
-      : "The guarantee holds for all levels of α at once, so α may be chosen after looking at them and at the answers to other questions. " +
+      ? "It holds for one α that is chosen before looking at any result."
+      : "It holds for all levels of α at once, so you may choose α after looking at results. " +
         "It does not hold for a question that is asked again because it was not answered.";
   return (
-    `δ (delta) is the probability that the calibration problems were unrepresentative, here at most ${percent(delta)}: ` +
-    `of 100 such calibrations, about ${keep} or more keep their guarantee.${kinds} ${together}`
+    `The calibration problems are a random sample, and a sample can mislead. δ (delta) is the probability of that, here at most ${percent(delta)}: ` +
+    `of 100 such calibrations, about ${number(100 * delta)} at most break their promise.${kinds} ${together}`
   );
 }
 

@@ -1,11 +1,13 @@
 /** One sample's confidence against its tokens: thresholds, exit, and what was not spent. */
 
 import { EXITS } from "../exits.js";
-import { confidence, number, threshold, tokens } from "../format.js";
-import { drawBands, drawMarks } from "../overlay.js";
-import { plot } from "../plot.js";
+import { number } from "../format.js";
+import { drawBands, drawMarks, drawText } from "../overlay.js";
+import { FONT, plot } from "../plot.js";
 import { colour } from "../theme.js";
-import { canStopHigh, canStopLow, lowThreshold, readingDecimals } from "./rule.js";
+import { GUTTER, LINE, thresholdLabels } from "./gutter.js";
+import { reachOf, ticksUpTo } from "./reach.js";
+import { canStopHigh, canStopLow, lowThreshold } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Policy} Policy
@@ -13,7 +15,7 @@ import { canStopHigh, canStopLow, lowThreshold, readingDecimals } from "./rule.j
  * @typedef {import("../overlay.js").Band} Band
  * @typedef {import("../overlay.js").Mark} Mark
  *
- * @typedef {"solo" | "wide" | "medium" | "small"} Size of a lane
+ * @typedef {"solo" | "wide" | "medium"} Size of a lane
  */
 
 /**
@@ -24,11 +26,9 @@ import { canStopHigh, canStopLow, lowThreshold, readingDecimals } from "./rule.j
  */
 
 /** Top of the scale of confidence: a mark at 1 is not cut off. */
-const TOP = 1.06;
-/** Width from which labels are sentences, CSS pixels. */
-const ROOMY = 460;
+export const TOP = 1.06;
 /** @type {Record<Size, number>} */
-const HEIGHTS = { solo: 300, wide: 170, medium: 120, small: 64 };
+const HEIGHTS = { solo: 300, wide: 170, medium: 120 };
 
 /**
  * @param {HTMLElement} root
@@ -39,36 +39,35 @@ const HEIGHTS = { solo: 300, wide: 170, medium: 120, small: 64 };
  */
 export function curve(root, sample, { policy, budget, usual }, size) {
   const labelled = size === "solo" || size === "wide";
-  const bare = size === "small";
   const bands = zones(policy);
-  const decimals = readingDecimals(policy);
+  const reach = () => reachOf(sample.exit?.tokens ?? Math.max(sample.tokens, sample.at.at(-1) ?? 0), usual, budget);
+  const x = {
+    min: 0,
+    max: reach(),
+    ...(labelled && { label: "tokens of thinking" }),
+    ticks: () => ticksUpTo(x.max, size === "medium" ? 2 : 5),
+    format: (/** @type {number} */ value) => number(value),
+  };
   const { u, destroy } = plot(root, {
-    x: {
-      min: 0,
-      max: budget,
-      bare,
-      ...(labelled && { label: "tokens of thinking" }),
-      ticks: ticksUpTo(budget, size),
-      format: (value) => number(value),
-    },
-    y: { min: 0, max: TOP, bare, ...(labelled && { label: "confidence" }), ticks: size === "medium" ? [0, 1] : [0, 0.5, 1], format: String },
+    x,
+    y: { min: 0, max: TOP, ...(labelled && { label: "confidence" }), ticks: size === "medium" ? [0, 1] : [0, 0.5, 1], format: String },
     height: HEIGHTS[size],
-    padding: bare ? [3, 3, 3, 3] : [12, 14, 0, 0],
+    padding: [12, labelled ? GUTTER : 14, 0, 0],
     series: [
       {
         stroke: () => colour("ink"),
-        width: size === "small" ? 1.5 : 2.25,
-        points: { show: !bare, size: size === "solo" ? 6 : 4, fill: () => colour("ink"), stroke: () => colour("ink") },
+        width: 2.25,
+        points: { show: true, size: size === "solo" ? 6 : 4, fill: () => colour("ink"), stroke: () => colour("ink") },
       },
     ],
     data: [sample.at, sample.readings],
     hooks: {
-      drawClear: [(/** @type {any} */ u) => drawBands(u, [...bands, ...unspent(sample, budget, bare)])],
+      drawClear: [(/** @type {any} */ u) => drawBands(u, [...bands, ...unspent(sample, usual)])],
       draw: [
         (/** @type {any} */ u) => {
           if (policy.low_rise) drawSigmoid(u, policy, budget);
-          const roomy = labelled && u.width > ROOMY;
-          drawMarks(u, [...linesOf(policy, usual, labelled, roomy), ...exitMark(sample, roomy, decimals)]);
+          drawMarks(u, [...linesOf(policy, usual), ...exitMark(sample)]);
+          if (labelled) drawLabels(u, policy);
         },
       ],
     },
@@ -76,7 +75,10 @@ export function curve(root, sample, { policy, budget, usual }, size) {
   u.batch(() => {});
   return {
     // A batch is drawn at once, so that the time it takes counts where frames are kept short.
-    draw: () => u.batch(() => u.setData([sample.at, sample.readings])),
+    draw: () => {
+      x.max = reach();
+      u.batch(() => u.setData([sample.at, sample.readings]));
+    },
     destroy,
   };
 }
@@ -87,7 +89,7 @@ export function curve(root, sample, { policy, budget, usual }, size) {
  * @param {Policy} policy
  * @returns {Band[]}
  */
-function zones(policy) {
+export function zones(policy) {
   /** @type {Band[]} */
   const found = [];
   if (canStopHigh(policy)) found.push({ axis: "y", from: policy.lambda_high, to: TOP, role: "blue" });
@@ -98,55 +100,69 @@ function zones(policy) {
 /**
  * @param {Policy} policy
  * @param {number | null} usual
- * @param {boolean} labelled
- * @param {boolean} roomy labels may say what the lines mean
  * @returns {Mark[]}
  */
-function linesOf(policy, usual, labelled, roomy) {
+export function linesOf(policy, usual) {
   /** @type {Mark[]} */
   const lines = [];
-  if (usual !== null && labelled) {
-    lines.push({ x: usual, role: "muted", dash: [2, 3], foot: true, ...(roomy && { label: `average end without stopping: ${number(usual)}` }) });
-  }
-  if (canStopHigh(policy)) {
-    const label = `▲ λ2 ${threshold(policy.lambda_high)}${roomy ? ": confident enough, stop" : ""}`;
-    lines.push({ y: policy.lambda_high, role: "blue", dash: [6, 4], ...(labelled && { label }) });
-  }
-  if (canStopLow(policy) && !policy.low_rise) {
-    const patience = policy.patience ? ` for ${number(policy.patience)} tokens` : "";
-    const label = `▼ λ1 ${threshold(policy.lambda_low)}${roomy ? `${patience}: stop` : ""}`;
-    lines.push({ y: policy.lambda_low, role: "orange", dash: [2, 4], ...(labelled && { label }) });
-  }
+  if (usual !== null) lines.push({ x: usual, role: "muted", dash: [2, 3] });
+  if (canStopHigh(policy)) lines.push({ y: policy.lambda_high, role: "blue", dash: [6, 4] });
+  if (canStopLow(policy) && !policy.low_rise) lines.push({ y: policy.lambda_low, role: "orange", dash: [2, 4] });
   return lines;
 }
 
 /**
+ * The tokens that such a sample usually takes and this one did not.
+ *
  * @param {Sample} sample
- * @param {number} budget
- * @param {boolean} bare
+ * @param {number | null} usual
  * @returns {Band[]}
  */
-function unspent({ exit }, budget, bare) {
-  if (!exit || exit.tokens >= budget) return [];
-  const label = bare ? "" : `${number(budget - exit.tokens)} of ${tokens(budget)} saved`;
-  return [{ axis: "x", from: exit.tokens, to: budget, role: "muted", hatch: true, label, corner: true }];
+function unspent({ exit }, usual) {
+  if (!exit || usual === null || exit.tokens >= usual) return [];
+  return [{ axis: "x", from: exit.tokens, to: usual, role: "muted", hatch: true }];
 }
 
 /**
  * @param {Sample} sample
- * @param {boolean} labelled
- * @param {number} decimals of its reading
  * @returns {Mark[]}
  */
-function exitMark({ exit, readings }, labelled, decimals) {
+function exitMark({ exit, readings }) {
   if (!exit) return [];
-  const { mark, word, role } = EXITS[exit.exit];
+  const { mark, role } = EXITS[exit.exit];
   const y = exit.confidence ?? readings[readings.length - 1] ?? 0;
-  const label = labelled ? `${word} at ${number(exit.tokens)}, ${confidence(y, decimals)}` : "";
   return [
     { x: exit.tokens, role, dash: [1, 0] },
-    { x: exit.tokens, y, role, shape: mark, label },
+    { x: exit.tokens, y, role, shape: mark },
   ];
+}
+
+/**
+ * The thresholds by number, right of the plot.
+ *
+ * @param {any} u uPlot
+ * @param {Policy} policy
+ */
+export function drawLabels(u, policy) {
+  const { ctx } = u;
+  const { left, top, width, height } = u.bbox;
+  const ratio = devicePixelRatio;
+  const y = (/** @type {number} */ value) => u.valToPos(value, "y", true);
+  ctx.save();
+  ctx.font = FONT.replace("12px", `${12 * ratio}px`);
+  for (const label of thresholdLabels(policy, y, top + height, LINE * ratio)) {
+    ctx.fillStyle = colour(label.role);
+    drawText(ctx, label.text, left + width + 8 * ratio, label.y, "left", "middle");
+  }
+  if (policy.lambda_answer) {
+    ctx.strokeStyle = colour("green"); // it counts at a sample's own end alone
+    ctx.lineWidth = 3 * ratio;
+    ctx.beginPath();
+    ctx.moveTo(left + width - 14 * ratio, y(policy.lambda_answer));
+    ctx.lineTo(left + width, y(policy.lambda_answer));
+    ctx.stroke();
+  }
+  ctx.restore();
 }
 
 /**
@@ -170,20 +186,4 @@ function drawSigmoid(u, policy, budget) {
   }
   ctx.stroke();
   ctx.restore();
-}
-
-/**
- * Round numbers up to the budget, and the budget itself.
- *
- * @param {number} budget
- * @param {Size} size
- */
-function ticksUpTo(budget, size) {
-  if (size === "medium") return [0, budget];
-  const rough = budget / 5;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((by) => by * power).find((by) => by >= rough) ?? rough;
-  const ticks = [];
-  for (let at = 0; at < budget - step / 2; at += step) ticks.push(at);
-  return [...ticks, budget];
 }

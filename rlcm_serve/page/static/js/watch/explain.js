@@ -1,6 +1,6 @@
 /** What α did to a question, in plain words. */
 
-import { confidence, count, frequency, list, number, percent, threshold, tokens } from "../format.js";
+import { confidence, count, frequency, list, measured, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
 import { canStopHigh, canStopLow, readingDecimals } from "./rule.js";
 
@@ -26,11 +26,13 @@ export function explain(question, start, solution) {
   if (guarantee && guarantee.alpha_certified < guarantee.alpha_requested - 1e-9) {
     told.push(`The nearest certified level is ${percent(guarantee.alpha_certified)}, so that level applied.`);
   }
-  if (policy && !guarantee) told.push(without(policy));
+  const isUnfamiliar = start.no_guarantee_code === "unfamiliar";
+  if (policy && !guarantee && !isUnfamiliar) told.push(without(policy));
   if (!policy) return [...told, "No stopping rule is certified for that risk, so the service abstained without thinking."];
   if (start.samples === 1 && solution.samples[0]) {
     told.push(...ofOne(policy, start.max_tokens, solution.samples[0], solution));
   } else told.push(...ofMany(policy, start.max_tokens, solution));
+  if (isUnfamiliar) told.push("That confidence was not tested on questions like this one.");
   return told;
 }
 
@@ -42,7 +44,7 @@ export function explain(question, start, solution) {
 export function promised({ risk, kind }, guarantee) {
   const among = guarantee.kind ? `Of questions of the kind “${guarantee.kind}”, at` : "At";
   const alone = kind && kind !== guarantee.kind ? ` For questions of the kind “${kind}” alone nothing is promised.` : "";
-  return `${among} most ${percent(guarantee.alpha_certified)} ${RISKS[risk].promise}, on average over questions like the calibration problems.${alone}`;
+  return `${among} most ${percent(guarantee.alpha_certified)} ${RISKS[risk].promise}, on average over questions like the tested ones.${alone}`;
 }
 
 /** @param {Policy} policy one that is applied without a guarantee */
@@ -78,7 +80,7 @@ function ofOne(policy, budget, sample, { abstained }) {
 /** @param {Policy} policy */
 function neverPassed(policy) {
   if (canStopHigh(policy)) {
-    return `So the model may stop once its confidence passes ${threshold(policy.lambda_high)}. It never passed.`;
+    return `So the model may stop once its confidence passes ${threshold(policy.lambda_high)}. It never did before its thinking ended.`;
   }
   return canStopLow(policy)
     ? "At that risk no confidence is high enough to stop early."
@@ -124,7 +126,7 @@ function ofMany(policy, budget, { samples, answer, abstained, confidence: share 
   }
   const sure = policy.lambda_answer ? ` (that needs ${threshold(policy.lambda_answer)} at a natural end)` : "";
   if (!abstained && answer !== null) {
-    told.push(share === null ? "" : `“${answer}” won ${percent(share)} of the vote.`);
+    told.push(share === null ? "" : `“${answer}” won ${measured(share)} of the vote.`);
   } else if (samples.some((one) => one.answer !== null)) {
     told.push("No answer won enough of the vote, so the service abstains instead of guessing.");
   } else told.push(`No sample was confident enough to answer${sure}, so the service abstains instead of guessing.`);

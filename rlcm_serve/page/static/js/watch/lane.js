@@ -20,10 +20,10 @@ import { readingDecimals } from "./rule.js";
  */
 
 /** Characters of a folded text: more than the lines it shows can hold. */
-const FOLDED = { solo: 1400, wide: 700, medium: 260, small: 60 };
+const FOLDED = { solo: 1400, wide: 700, medium: 260 };
 
 /** Characters that surely fit into the lines a folded text shows. */
-const VISIBLE = { solo: 300, wide: 120, medium: 50, small: 10 };
+const VISIBLE = { solo: 300, wide: 120, medium: 50 };
 
 /**
  * The size of lanes, when there are so many.
@@ -33,8 +33,7 @@ const VISIBLE = { solo: 300, wide: 120, medium: 50, small: 10 };
  */
 export function sizeFor(samples) {
   if (samples === 1) return "solo";
-  if (samples <= 4) return "wide";
-  return samples <= 16 ? "medium" : "small";
+  return samples <= 4 ? "wide" : "medium";
 }
 
 /**
@@ -55,12 +54,12 @@ export function lane(sample, terms, size, wake) {
   const text = document.createTextNode("");
   const words = h("div", { class: "lane-words", "data-empty": "reading the question" }, text);
   const prose = h("div", { class: "lane-text" }, words);
-  const unfold = size === "small" ? "+" : "Show all";
-  const fold = h("button", { type: "button", class: "quiet lane-fold", "aria-expanded": "false", "aria-label": `Show all of ${name}`, hidden: true, onclick: toggle }, unfold);
+  const unfold = "Show all";
+  const fold = h("button", { type: "button", class: "quiet lane-fold waiting", "aria-expanded": "false", "aria-label": `Show all of ${name}`, onclick: toggle }, unfold);
   const element = h(
     "article",
     { class: `lane ${size}`, "aria-label": name, "data-exit": "none" },
-    h("header", { class: "lane-head" }, h("h3", null, size === "small" ? `${sample.index + 1}` : name), reading, spent, exit, answer),
+    h("header", { class: "lane-head" }, h("h3", null, name), reading, spent, exit, answer),
     canvas,
     h("div", { class: "lane-prose" }, prose, fold),
   );
@@ -84,7 +83,7 @@ export function lane(sample, terms, size, wake) {
 
   function drawText() {
     const length = sample.text.length + sample.answerText.length;
-    fold.hidden = !open && length < VISIBLE[size];
+    fold.classList.toggle("waiting", !open && length < VISIBLE[size]);
     if (open && sample.exit) return replace(words, mathIn(tidy(written(sample))));
     const least = FOLDED[size];
     const cut = !open && length > least;
@@ -95,7 +94,7 @@ export function lane(sample, terms, size, wake) {
 
   function drawHead() {
     const last = sample.readings[sample.readings.length - 1];
-    setText(reading, last === undefined ? "" : `${size === "small" ? "" : "confidence "}${confidence(last, decimals)}`);
+    setText(reading, last === undefined ? "" : `confidence ${confidence(last, decimals)}`);
     setText(spent, tokens(sample.exit?.tokens ?? sample.tokens));
     if (!sample.exit) return;
     const { mark, word, meaning } = EXITS[sample.exit.exit];

@@ -1,86 +1,93 @@
-/** The outcome: the answer or the abstention, what α did, and the promise it is given under. */
+/** The place of the answer: it is kept from the start, and says how far the answer can be trusted. */
 
-import { h } from "../dom.js";
-import { count, number, percent, sentence, tokens } from "../format.js";
+import { h, replace } from "../dom.js";
 import { writeFragment } from "../fragment.js";
-import { generatedOf } from "../generated.js";
 import { answerText } from "../math.js";
-import { VERIFIED } from "../verified.js";
-import { explain, promised } from "./explain.js";
+import { badge } from "./badge.js";
+import { pendingVerdict, possibleVerdicts, verdictOf } from "./trust-state.js";
 
 /**
  * @typedef {import("./run.js").Run} Run
+ * @typedef {import("./run.js").Start} Start
  * @typedef {import("./run.js").Solution} Solution
+ * @typedef {import("./trust-state.js").Verdict} Verdict
  * @typedef {import("../ask/question.js").Question} Question
+ *
+ * @typedef {object} Place
+ * @property {HTMLElement} element
+ * @property {HTMLElement} beside where the vote is shown
+ * @property {(start: Start) => void} begin says what will be promised
+ * @property {(run: Run) => { heading: HTMLElement, spoken: string }} finish
+ * @property {() => void} cut no answer will come
  */
+
+/** Characters of an answer that is written in the largest letters. */
+const SHORT = 12;
+/** And of one that is still larger than the text. */
+const MEDIUM = 40;
 
 /**
  * @param {Question} question
- * @param {Run} run one that is done
- * @returns {{ element: HTMLElement, heading: HTMLElement, spoken: string }}
+ * @returns {Place}
  */
-export function resultPanel(question, run) {
-  const { start, solution } = run;
-  if (!start || !solution) throw new Error("the question is not answered yet");
-  const told = explain(question, start, solution).join(" ");
-  const title = solution.abstained ? "No answer" : "Answer";
-  const heading = h("h2", { tabindex: -1, class: "result-title" }, title);
+export function answerPlace(question) {
+  // Unseen, in the same cell: the tallest keeps the room that the answer will need, at any width.
+  const room = possibleVerdicts(question).map((one) => verdict(one, ["0"], { covers: "#", of: "room" }).element);
+  let shown = verdict(pendingVerdict(question, null), null);
+  const stack = h("div", { class: "verdicts" }, room, shown.element);
+  const beside = h("div", { class: "outcome-vote" });
+  const element = h("section", { class: "outcome", "data-state": "pending", "aria-label": "The answer" }, stack, beside);
+
+  /** @param {ReturnType<typeof verdict>} next @param {string} state */
+  function show(next, state) {
+    shown.element.replaceWith(next.element);
+    shown = next;
+    element.dataset.state = state;
+  }
+
+  return {
+    element,
+    beside,
+    begin: (start) => show(verdict(pendingVerdict(question, start), null), "pending"),
+    finish({ start, solution }) {
+      if (!start || !solution) throw new Error("the question is not answered yet");
+      const found = verdictOf(question, start, solution);
+      const { guarantee, answer } = solution;
+      const covers = guarantee ? writeFragment("trust", { id: guarantee.certificate, alpha: guarantee.alpha_certified }) : "";
+      show(verdict(found, answer === null ? [] : answerText(answer), { covers, length: answer?.length }), found.state);
+      element.classList.add("result");
+      return { heading: shown.heading, spoken: `${found.label}. ${answer === null ? "" : `Answer: ${answer}. `}${found.claim}` };
+    },
+    cut() {
+      if (element.dataset.state !== "pending") return;
+      element.hidden = true;
+    },
+  };
+}
+
+/**
+ * @param {Verdict} found
+ * @param {(Node | string)[] | null} answer none if the service abstains; null if it is not known yet
+ * @param {{ covers?: string, length?: number, of?: "result" | "room" }} [how] address of what the promise covers;
+ *   characters of the answer; what it is a part of: a "room" is never seen
+ */
+function verdict({ state, label, claim }, answer, { covers, length = 1, of = "result" } = {}) {
+  const heading = h("h2", { tabindex: -1, class: `${of}-title` }, label);
+  const size = length <= SHORT ? "short" : length <= MEDIUM ? "medium" : "long";
+  // What scrolls must be reached by keyboard.
+  const reached = size === "long" && { tabindex: 0, role: "region", "aria-label": "The whole answer" };
+  const value = h("p", { class: `${of}-value`, "data-length": size, ...reached });
+  if (answer === null) replace(value, h("span", { class: "result-wait", "aria-hidden": "true" }, "…"));
+  else if (answer.length) replace(value, answer);
+  else replace(value, "no answer");
   const element = h(
-    "section",
-    { class: `result ${solution.abstained ? "abstained" : "answered"}` },
-    h(
-      "div",
-      { class: "result-answer" },
-      heading,
-      solution.answer === null
-        ? h("p", { class: "result-value" }, h("span", { "aria-hidden": "true" }, "∅ "), "abstained")
-        : h("p", { class: "result-value" }, answerText(solution.answer)),
-    ),
-    h("div", { class: "result-story" }, h("p", { class: "result-told" }, told), promise(question, solution), spending(solution)),
+    "div",
+    { class: `verdict ${of}-verdict`, "data-state": state, "aria-hidden": of === "room" && "true" },
+    badge(state),
+    heading,
+    value,
+    h("p", { class: of === "room" ? "room-promise" : "promise" }, claim, covers && [" ", h("a", { href: covers }, "What the promise covers")]),
   );
-  return { element, heading, spoken: `${title}${solution.answer === null ? "" : `: ${solution.answer}`}. ${told}` };
+  return { element, heading };
 }
 
-/**
- * @param {Question} question
- * @param {Solution} solution
- */
-function promise(question, { abstained, guarantee, no_guarantee_reason }) {
-  if (!guarantee) {
-    return h("p", { class: "promise none" }, h("b", null, "Without a guarantee. "), sentence(no_guarantee_reason ?? ""));
-  }
-  const { alpha_certified: alpha, delta, certificate } = guarantee;
-  const kept = Math.floor((1 - delta) * 100 + 1e-9);
-  const again = abstained ? " If you ask this question again, its answer has no guarantee." : "";
-  const chosen = guarantee.promise === "pointwise" ? " It assumes that α was chosen before looking at any result." : "";
-  return h(
-    "p",
-    { class: "promise" },
-    h("b", null, "Guarantee. "),
-    `${promised(question, guarantee)} Of 100 such calibrations, about ${kept} or more keep their guarantee.${chosen}${again} ${VERIFIED[guarantee.verified]} `,
-    h("a", { href: writeFragment("trust", { id: certificate, alpha }) }, `What it covers: certificate ${certificate}`),
-  );
-}
-
-/** @param {Solution} solution */
-function spending({ usage, saved }) {
-  const spent = generatedOf(usage, "_tokens");
-  const figures = h("dl", { class: "spending" }, figure(tokens(spent), "generated for this question"));
-  if (!saved) return figures;
-  figures.append(figure(tokens(saved.full_budget_tokens), "average for such questions without early stopping"));
-  const share = saved.full_budget_tokens ? Math.abs(saved.tokens) / saved.full_budget_tokens : 0;
-  const words = saved.tokens >= 0 ? "fewer than that average" : "more than that average";
-  figures.append(figure(`${number(Math.abs(saved.tokens))} (${percent(share, 0)})`, words));
-  if (saved.by_cancelling_tokens >= 1) {
-    figures.append(figure(`about ${count(saved.by_cancelling_tokens, "token")}`, "saved by cancelling samples that were no longer needed"));
-  }
-  return figures;
-}
-
-/**
- * @param {string} value
- * @param {string} meaning
- */
-function figure(value, meaning) {
-  return h("div", null, h("dt", null, value), h("dd", null, meaning));
-}

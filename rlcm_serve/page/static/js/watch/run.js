@@ -33,6 +33,7 @@
  * @property {Policy | null} policy
  * @property {Guarantee | null} guarantee
  * @property {string | null} no_guarantee_reason
+ * @property {string | null} [no_guarantee_code] the same in one word
  *
  * @typedef {object} SampleEnd
  * @property {string | null} answer
@@ -56,6 +57,8 @@
  * @property {ExitName | null} exit
  * @property {Guarantee | null} guarantee
  * @property {string | null} no_guarantee_reason
+ * @property {string | null} [no_guarantee_code] the same in one word
+ * @property {number | null} [familiarity] share of questions like the tested ones that look at least as unusual
  * @property {Record<string, number>} tally
  * @property {SampleEnd[]} samples
  * @property {Record<string, number>} usage

@@ -2,12 +2,14 @@
 
 import { h, replace, setText } from "../dom.js";
 import { count, number, percent, threshold, tokens } from "../format.js";
+import { crowd } from "./crowd.js";
 import { frames } from "./frames.js";
 import { lane, sizeFor } from "./lane.js";
 import { otherLevels } from "./others.js";
-import { resultPanel } from "./result.js";
+import { answerPlace } from "./result.js";
 import { canStopHigh, canStopLow } from "./rule.js";
 import { Run } from "./run.js";
+import { story } from "./story.js";
 import { votePanel } from "./vote.js";
 
 /**
@@ -25,6 +27,9 @@ import { votePanel } from "./vote.js";
  * @property {() => void} destroy
  */
 
+/** Samples that have a lane each; more of them share one plot. */
+const MOST_LANES = 8;
+
 /**
  * @param {Question} question
  * @param {(start: import("./run.js").Start) => number | null} [usual] tokens of one sample that is not
@@ -34,19 +39,23 @@ import { votePanel } from "./vote.js";
 export function watch(question, usual) {
   const run = new Run();
   const terms = h("p", { class: "terms" }, "Waiting for the model …");
-  const outcome = h("div", { class: "outcome" });
+  const place = answerPlace(question);
   const grid = h("div", { class: "lanes" });
-  const element = h("div", { class: "watch", "aria-busy": "true" }, outcome, terms, grid);
+  const after = h("div", { class: "after" });
+  const element = h("div", { class: "watch", "aria-busy": "true" }, place.element, terms, grid, after);
   /** @type {Lane[]} */
   let lanes = [];
-  /** @type {ReturnType<typeof votePanel> | null} */
-  let vote = null;
+  const vote = question.n > 1 ? votePanel(question.n, question.vote) : null;
+  if (vote) place.beside.append(vote.element);
   /** @type {Level[]} */
   let certified = [];
-  /** @type {ReturnType<typeof frames<number | "vote" | "others">>} */
+  /** @type {import("./crowd.js").Crowd | null} */
+  let all = null;
+  /** @type {ReturnType<typeof frames<number | "vote" | "others" | "crowd">>} */
   const batch = frames((what) => {
     if (what === "others") return showOthers();
-    if (what !== "vote") return lanes[what]?.draw();
+    if (what === "crowd") return all?.draw();
+    if (what !== "vote") return all ? all.update(what) : lanes[what]?.draw();
     if (run.vote) vote?.draw(run.vote);
     return false;
   });
@@ -55,17 +64,25 @@ export function watch(question, usual) {
     const { start, samples } = run;
     if (!start) return;
     replace(terms, termsOf(run));
+    place.begin(start);
+    const isUnfamiliar = start.no_guarantee_code === "unfamiliar";
+    element.toggleAttribute("data-unfamiliar", isUnfamiliar);
     const { policy, max_tokens } = start;
     if (!policy) return;
+    vote?.need(policy.lambda_vote ?? 0);
+    const drawn = { policy, budget: max_tokens, usual: usual?.(start) ?? null };
+    if (samples.length > MOST_LANES) {
+      all = crowd(samples, drawn, () => batch.touch("crowd"));
+      grid.before(legendOf(drawn, isUnfamiliar));
+      replace(grid, all.element);
+      batch.touch("crowd");
+      return;
+    }
     const size = sizeFor(samples.length);
     grid.classList.add(size);
-    const drawn = { policy, budget: max_tokens, usual: usual?.(start) ?? null };
     lanes = samples.map((sample) => lane(sample, drawn, size, () => batch.touch(sample.index)));
+    grid.before(legendOf(drawn, isUnfamiliar));
     replace(grid, lanes.map((one) => one.element));
-    if (samples.length > 1) {
-      vote = votePanel(samples.length, policy.lambda_vote ?? 0, question.vote);
-      grid.before(vote.element, legendOf(drawn, size));
-    }
   }
 
   function end() {
@@ -76,7 +93,7 @@ export function watch(question, usual) {
   function showOthers() {
     const served = run.start?.guarantee?.alpha_certified;
     const others = served === undefined ? null : otherLevels(certified, served, run);
-    if (others) element.append(others);
+    if (others) after.append(others);
     return true;
   }
 
@@ -87,24 +104,30 @@ export function watch(question, usual) {
       const sample = run.apply(name, data);
       if (name === "start") begin();
       else if (name === "vote") batch.touch("vote");
-      else if (sample) batch.touch(sample.index);
+      else if (sample) {
+        batch.touch(sample.index);
+        if (all && name !== "token") batch.touch("crowd");
+      }
     },
     finish(levels) {
       end();
-      const panel = resultPanel(question, run);
-      replace(outcome, panel.element);
+      const panel = place.finish(run);
+      replace(after, story(question, run));
       certified = levels;
       batch.touch("others");
       return panel;
     },
     cut() {
       end();
+      place.cut();
       if (!run.start) setText(terms, "");
       for (const one of lanes) one.freeze();
+      all?.freeze();
     },
     destroy() {
       batch.stop();
       for (const one of lanes) one.destroy();
+      all?.destroy();
       element.remove();
     },
   };
@@ -133,7 +156,7 @@ function termsOf({ start, samples }) {
   const each = samples.length > 1 ? `${count(samples.length, "sample")}, each with ${tokens(max_tokens)}` : `Up to ${tokens(max_tokens)}`;
   const under = guarantee
     ? `under the rule certified for α = ${percent(guarantee.alpha_certified)}`
-    : `without a guarantee: ${start.no_guarantee_reason ?? ""}`;
+    : "without a guarantee";
   return [`${each} to think, ${under}. A token is a piece of text, about a short word.`];
 }
 
@@ -141,21 +164,22 @@ function termsOf({ start, samples }) {
  * What the lines in the lanes mean: where there are several, not each has room to say so.
  *
  * @param {import("./curve.js").Terms} terms
- * @param {import("./curve.js").Size} size
+ * @param {boolean} isUnfamiliar whether the question is unlike the tested ones
  */
-function legendOf({ policy, budget, usual }, size) {
+function legendOf({ policy, budget, usual }, isUnfamiliar) {
   const line = (/** @type {string} */ role, /** @type {string} */ kind, /** @type {string} */ text) =>
     h("li", null, h("span", { class: `swatch ${kind}`, style: { borderColor: `var(--${role})` } }), text);
   const patience = policy.patience ? ` for ${tokens(policy.patience)}` : "";
-  const low = policy.low_rise ? "" : ` ${threshold(policy.lambda_low)}`;
+  const low = policy.low_rise ? "the rising line" : threshold(policy.lambda_low);
   return h(
     "ul",
     { class: "chart-legend lanes-legend" },
-    line("ink", "line", `confidence (0 to 1) while the sample thinks, up to ${tokens(budget)}`),
-    canStopHigh(policy) && line("blue", "dashed", `▲ λ2 ${threshold(policy.lambda_high)}: confident enough, the sample stops`),
-    canStopLow(policy) && line("orange", "dotted", `▼ λ1${low}: at or below it${patience}, the sample stops`),
-    size === "wide" && usual !== null && line("muted", "dotted", `average end without stopping: ${tokens(usual)}`),
-    h("li", null, h("span", { class: "swatch unspent" }), "tokens saved"),
+    line("ink", "line", `confidence (0 to 1) while the sample thinks, up to ${tokens(budget)}${isUnfamiliar ? "; not tested on such questions" : ""}`),
+    canStopHigh(policy) && line("blue", "dashed", `▲ ${threshold(policy.lambda_high)}: at or above it, the sample stops`),
+    canStopLow(policy) && line("orange", "dotted", `▼ ${low}: at or below it${patience}, the sample stops`),
+    Boolean(policy.lambda_answer) && line("green", "line", `least confidence of an answer at the sample’s own end: ${threshold(policy.lambda_answer ?? 0)}`),
+    usual !== null && line("muted", "dotted", `usual end without early stopping: ${tokens(usual)}`),
+    usual !== null && h("li", null, h("span", { class: "swatch unspent" }), "tokens not spent"),
   );
 }
 

@@ -1,24 +1,26 @@
 /** The vote among samples, filling up answer by answer. */
 
 import { h, replace, setText } from "../dom.js";
-import { count, number, percent } from "../format.js";
+import { count, measured, percent } from "../format.js";
 import { answerText } from "../math.js";
 
 /** @typedef {import("./run.js").Vote} Vote */
 
 /** Answers that have a row of their own. */
-const SHOWN = 6;
+const SHOWN = 4;
 
 /**
  * @param {number} samples
- * @param {number} needed least share of the vote that is answered; 0 = any
  * @param {import("../ask/question.js").Question["vote"]} kind
- * @returns {{ element: HTMLElement, draw: (vote: Vote) => void }}
+ * @returns {{ element: HTMLElement, need: (share: number) => void, draw: (vote: Vote) => void }} `need`: the least
+ *   share of the vote that is answered; 0 = any
  */
-export function votePanel(samples, needed, kind) {
+export function votePanel(samples, kind) {
+  let needed = 0;
   const counts = kind === "majority" ? "one vote per sample" : "weighted by confidence";
   const state = h("p", { class: "hint" }, `0 of ${samples} counted`);
-  const rows = h("ol", { class: needed ? "vote-rows needing" : "vote-rows" });
+  const rows = h("ol", { class: "vote-rows" });
+  rows.style.setProperty("--rows", String(samples > SHOWN ? SHOWN + 1 : samples)); // their room is kept
   const element = h("section", { class: "vote", "aria-labelledby": "vote-title" }, h("h2", { id: "vote-title" }, "The vote"), state, rows);
   /** @type {Map<string, { row: HTMLElement, bar: HTMLElement, figure: HTMLElement }>} */
   const known = new Map();
@@ -38,17 +40,22 @@ export function votePanel(samples, needed, kind) {
 
   return {
     element,
+    need(share) {
+      needed = share;
+      rows.classList.toggle("needing", share > 0);
+      rows.style.setProperty("--need", String(share));
+    },
     draw({ counted, tally, decided, leader }) {
-      setText(state, `${counted} of ${samples} counted; ${counts}${needed ? `; an answer needs ${percent(needed)} of what is counted (the mark)` : ""}${decided && counted < samples ? "; decided" : ""}`);
-      const ranked = Object.entries(tally).sort(([, a], [, b]) => b - a);
+      const mark = needed ? `; an answer needs ${percent(needed)} (the mark)` : "";
+      setText(state, `${counted} of ${samples} counted, ${counts}${mark}${decided && counted < samples ? "; decided" : ""}`);
+      const ranked = Object.entries(tally).sort(([one, a], [other, b]) => b - a || Number(other === leader) - Number(one === leader));
       const total = ranked.reduce((sum, [, weight]) => sum + weight, 0);
       if (counted === samples && !ranked.length) state.append("; no sample gave an answer");
-      rows.style.setProperty("--need", String((needed * total) / samples));
       const shown = ranked.slice(0, SHOWN).map(([answer, weight]) => {
         const { row, bar, figure } = rowOf(answer);
-        // A full track is what all samples together could weigh.
-        bar.style.transform = `scaleX(${Math.min(1, weight / samples)})`;
-        setText(figure, `${percent(total ? weight / total : 0, 0)} · ${number(weight, 2)} of ${samples}`);
+        const share = total ? weight / total : 0;
+        bar.style.transform = `scaleX(${share})`;
+        setText(figure, measured(share));
         row.classList.toggle("leader", answer === leader);
         return row;
       });

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { changesOf } from "../../rlcm_serve/page/static/js/trust/changes.js";
+
+const SHIPPED = new URL("../../rlcm_serve/models/embedded/certificates/", import.meta.url);
+
+/** A report as the service sends it, as far as the comparison reads it. */
+function report(name, changes = {}) {
+  const data = JSON.parse(readFileSync(new URL(`reports/${name}.json`, SHIPPED), "utf8"));
+  const levels = data.levels.map((level) => {
+    const test = { ...level.test, tokens_share: level.test.tokens / level.test.full_budget_tokens };
+    return { ...level, certified: true, lambda_high: 0.9, lambda_low: null, test };
+  });
+  const [risk, n] = name.split("-");
+  return { risk, n: Number(n), vote: "confidence", delta: 0.1, promise: "simultaneous", kind: null, fingerprint: { model: "a" }, ...data, levels, ...changes };
+}
+
+test("the same certificate twice differs in nothing but is said to be alike", () => {
+  const one = report("selective-1");
+  const said = changesOf(one, one, 0.1).join(" ");
+  assert.match(said, /both have the same thresholds/);
+  assert.match(said, /Both were fitted on the same engine/);
+  assert.doesNotMatch(said, /chance|Only|newer/);
+});
+
+test("a difference within the intervals is said to be perhaps chance, one beyond them is not", () => {
+  const [one, four, eight] = ["selective-1", "selective-4", "selective-8"].map((name) => report(name));
+  assert.match(changesOf(four, eight, 0.1).join(" "), /The intervals overlap: the difference may be chance/);
+  const tokens = changesOf(one, four, 0.1).find((words) => words.includes("tokens"));
+  assert.match(tokens, /B takes 3.4 times the tokens: 150 per question for A, 507 for B\.$/);
+});
+
+test("levels, thresholds and engines that differ are named", () => {
+  const [one, other] = [report("selective-1"), report("error-1", { fingerprint: { model: "b" } })];
+  other.levels[1].lambda_high = 0.8;
+  const said = changesOf(one, other, 0.1).join(" ");
+  assert.match(said, /They promise different things/);
+  assert.match(said, /Only A is certified at α = 1% and 2%/);
+  assert.match(said, /A stops and answers at a confidence of 0.90, B stops and answers at a confidence of 0.80/);
+  assert.match(said, /Their engines differ in model weights/);
+});

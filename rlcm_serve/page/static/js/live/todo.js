@@ -1,0 +1,90 @@
+/** What do I do? One step for each thing that is wrong or waits, the most urgent first. */
+
+import { h } from "../dom.js";
+import { count, duration } from "../format.js";
+import { writeFragment } from "../fragment.js";
+import { timeOf } from "../operate/job-log.js";
+import { runbook } from "./runbooks.js";
+
+/** @typedef {import("./figures.js").Monitoring} Monitoring */
+
+const LATE_S = 300;
+/** Certificates that a step names. */
+const NAMED = 2;
+
+/**
+ * @param {Monitoring} body
+ * @returns {HTMLElement}
+ */
+export function steps(body) {
+  const found = [...lost(body), ...drifted(body), ...late(body), ...labels(body)];
+  if (!found.length) return h("p", null, h("b", null, "✓ Nothing."), " There is no alarm, no answer waits for a label, and the promise is tested as labels come.");
+  return h("ol", { class: "steps" }, found.map((children) => h("li", null, children)));
+}
+
+/** @param {Monitoring} body */
+function lost({ certificates }) {
+  const withdrawn = certificates.filter(({ guarantee }) => guarantee === "withdrawn");
+  const alarmed = certificates.filter((one) => !withdrawn.includes(one) && one.levels.some(({ test }) => test?.alarmed));
+  return [
+    ...calibrateAgain("Get the guarantee back: ", withdrawn, runbook("RlcmGuaranteeWithdrawn", withdrawn[0]?.runbook)),
+    ...calibrateAgain("Look at the alarm: ", alarmed, runbook("RlcmRiskAlarm")),
+  ];
+}
+
+/**
+ * @param {string} title
+ * @param {Monitoring["certificates"]} certificates
+ * @param {HTMLElement} where to read more
+ */
+function calibrateAgain(title, certificates, where) {
+  const [first] = certificates;
+  if (!first) return [];
+  const named = certificates.slice(0, NAMED).flatMap(({ id }, at) => [at ? ", " : "", h("a", { href: writeFragment("trust", { id }) }, h("code", null, id))]);
+  const more = certificates.length > NAMED ? ` and ${certificates.length - NAMED} more` : "";
+  return [
+    [
+      h("b", null, title),
+      "read the wrong answers of ",
+      ...named,
+      `${more} first, because labels can be wrong and a new kind of question may have come. Then calibrate again${certificates.length > 1 ? " for each" : ""}: `,
+      h("code", null, `rlcm recalibrate ${first.id}`),
+      ". ",
+      where,
+    ],
+  ];
+}
+
+/** @param {Monitoring} body */
+function drifted({ certificates }) {
+  const moved = certificates.filter(({ active, levels }) => active && levels.some(({ drift }) => drift.some(({ alarmed }) => alarmed)));
+  if (!moved.length) return [];
+  return [[h("b", null, "Label more answers: "), "questions or readings have changed, and only labels tell whether the risk has. Raise ", h("code", null, "audit_share"), ", and find out who asks new questions. ", runbook("RlcmDriftAlarm")]];
+}
+
+/** @param {Monitoring} body */
+function late({ behind_s: behind }) {
+  if (behind === null || behind <= LATE_S) return [];
+  return [[h("b", null, "Find out why no test runs: "), `no process has looked at new answers for ${duration(behind)}. `, runbook("RlcmMonitoringStands")]];
+}
+
+/** @param {Monitoring} body */
+function labels({ audit, certificates }) {
+  const levels = certificates.flatMap((one) => one.levels);
+  const expired = levels.reduce((sum, level) => sum + level.labels.expired, 0);
+  const found = [];
+  // Single keys may have shares of their own.
+  if (!audit.share && !levels.some((level) => level.labels.audited)) found.push([h("b", null, "Have answers drawn for labels: "), "without labels nothing tests the promise. Raise ", h("code", null, "audit_share"), " above 0."]);
+  if (audit.waiting)
+    found.push([
+      h("b", null, `Label ${count(audit.waiting, "answer")}: `),
+      audit.oldest ? `the oldest has waited since ${timeOf(audit.oldest)}. ` : "",
+      h("code", null, "rlcm audit"),
+      " lists them, ",
+      h("code", null, "rlcm feedback"),
+      " takes the labels.",
+    ]);
+  if (expired)
+    found.push([h("b", null, "Label in time: "), `${count(expired, "label")} came too late or not at all. Each counts as right, so a rise of the risk is found later. `, runbook("RlcmLabelsExpire")]);
+  return found;
+}

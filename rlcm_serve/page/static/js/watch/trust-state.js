@@ -1,0 +1,159 @@
+/** How far an answer can be trusted: one of a few states, and what is said of each in one breath. */
+
+import { measured, percent, sentence } from "../format.js";
+import { promised } from "./explain.js";
+
+/**
+ * @typedef {import("./run.js").Start} Start
+ * @typedef {import("./run.js").Solution} Solution
+ * @typedef {import("../ask/question.js").Question} Question
+ *
+ * @typedef {"guaranteed" | "weak" | "none" | "unfamiliar" | "withdrawn" | "abstained"} State
+ *
+ * @typedef {object} Verdict
+ * @property {State | "pending"} state
+ * @property {string} label of the state
+ * @property {string} claim what is promised, or why nothing is: a sentence or two
+ */
+
+/** The least share of the vote that is no weak vote. */
+export const CLEAR_SHARE = 0.6;
+
+/** @type {Record<State | "pending", string>} */
+export const LABELS = {
+  pending: "Thinking …",
+  guaranteed: "Covered by the promise",
+  weak: "Weak vote: treat it as a guess",
+  none: "No promise covers this answer",
+  unfamiliar: "Unlike the tested questions",
+  withdrawn: "The promise was withdrawn",
+  abstained: "Abstained",
+};
+
+/** @type {Record<string, (question: Question) => string>} */
+const UNCOVERED = {
+  uncertified: () => "No stopping rule was tested for these settings, so nothing is promised.",
+  not_covered: () => "These settings differ from the tested ones, so nothing is promised.",
+  infeasible: ({ alpha }) => `A risk of ${percent(alpha)} could not be certified with this data, so the model thought to its end, and nothing is promised.`,
+  unfamiliar: () => "The promise holds for questions like those it was tested on. This one does not look like them, so do not trust the answer, however confident the model is.",
+  withdrawn: () => "The service no longer stands by its promise for such questions, so nothing is promised until it is tested again.",
+  asked_before: () => "You asked this before and got no answer. The promise is for first asks: questions that the service abstained on are harder than others.",
+};
+
+/**
+ * The state of an answered question.
+ *
+ * @param {Question} question
+ * @param {Solution} solution
+ * @returns {State}
+ */
+export function stateOf({ n }, { abstained, guarantee, no_guarantee_code: code, confidence }) {
+  if (abstained) return "abstained";
+  if (!guarantee) return code === "unfamiliar" || code === "withdrawn" ? code : "none";
+  return isWeak(n, confidence) ? "weak" : "guaranteed";
+}
+
+/**
+ * @param {number} n samples
+ * @param {number | null} share of the vote that the answer won
+ */
+export function isWeak(n, share) {
+  return n > 1 && share !== null && share < CLEAR_SHARE;
+}
+
+/**
+ * @param {Question} question
+ * @param {Start} start
+ * @param {Solution} solution
+ * @returns {Verdict}
+ */
+export function verdictOf(question, start, solution) {
+  const state = stateOf(question, solution);
+  return { state, label: LABELS[state], claim: claimOf(state, question, start, solution) };
+}
+
+/**
+ * What is said while the model thinks: what will be promised of an answer, if one comes.
+ *
+ * @param {Question} question
+ * @param {Start | null} start
+ * @returns {Verdict}
+ */
+export function pendingVerdict(question, start) {
+  if (!start) return { state: "pending", label: LABELS.pending, claim: "" };
+  const claim = start.guarantee ? promised(question, start.guarantee) : uncovered(question, start);
+  return { state: "pending", label: LABELS.pending, claim };
+}
+
+/**
+ * Every verdict that a question may get, so that room for the longest can be kept.
+ *
+ * @param {Question} question
+ * @returns {Verdict[]}
+ */
+export function possibleVerdicts(question) {
+  const kind = question.kind || null;
+  const covered = `${promised(question, { alpha_certified: question.alpha, kind })} ${SINGLE}`;
+  const others = Object.values(UNCOVERED).map((one) => one(question));
+  const abstained = `${abstainedBecause(question.n > 1 ? "vote" : "natural")} ${COUNTED}`;
+  return [
+    ...[covered, ...others].map((claim) => ({ state: /** @type {State} */ ("guaranteed"), label: LABELS.weak, claim })),
+    ...(question.n > 1 ? [{ state: /** @type {State} */ ("weak"), label: LABELS.weak, claim: weakWords(0.5) }] : []),
+    { state: "abstained", label: LABELS.abstained, claim: abstained },
+  ];
+}
+
+const SINGLE = "Any single answer can still be wrong.";
+const COUNTED = "It does not count as wrong. If you ask again, nothing is promised.";
+
+/**
+ * @param {State} state
+ * @param {Question} question
+ * @param {Start} start
+ * @param {Solution} solution
+ */
+function claimOf(state, question, start, solution) {
+  const { guarantee, confidence } = solution;
+  if (state === "abstained") return [whyAbstained(start, solution), guarantee && COUNTED].filter(Boolean).join(" ");
+  if (state === "weak") return weakWords(confidence ?? 0);
+  if (guarantee) return `${promised(question, guarantee)} ${SINGLE}`;
+  const split = isWeak(question.n, confidence) ? ` The samples disagree too: it won ${measured(confidence ?? 0)} of the vote.` : "";
+  return `${uncovered(question, solution)}${split}`;
+}
+
+/**
+ * @param {Question} question
+ * @param {Pick<Solution, "no_guarantee_code" | "no_guarantee_reason">} given without a guarantee
+ */
+function uncovered(question, { no_guarantee_code: code, no_guarantee_reason: reason }) {
+  const words = UNCOVERED[code ?? ""];
+  return words ? words(question) : sentence(reason || "nothing is promised for this answer");
+}
+
+/** @param {number} share */
+function weakWords(share) {
+  return `The samples disagree: this answer won only ${measured(share)} of the vote. The promise is an average over all answers, and those with so little agreement are the likeliest to be wrong.`;
+}
+
+/**
+ * @param {Start} start
+ * @param {Solution} solution
+ */
+function whyAbstained({ policy, samples: n }, { no_guarantee_code: code, samples, exit }) {
+  if (code === "unfamiliar") return abstainedBecause("unfamiliar");
+  if (!policy) return abstainedBecause("infeasible");
+  if (n > 1) return abstainedBecause(samples.some((one) => one.answer !== null) ? "vote" : "samples");
+  return abstainedBecause(exit === "low" ? "low" : "natural");
+}
+
+/** @param {"unfamiliar" | "infeasible" | "vote" | "samples" | "low" | "natural"} why */
+function abstainedBecause(why) {
+  return {
+    unfamiliar: "The question is unlike the tested ones, so the model did not answer it.",
+    infeasible: "That risk could not be certified with this data, so the model did not think at all.",
+    vote: "No answer won enough of the vote, so the service says nothing instead of guessing.",
+    samples: "No sample was sure enough to answer, so the service says nothing instead of guessing.",
+    low: "The confidence stayed low, so the service says nothing instead of guessing.",
+    natural: "The model was not sure enough at its end, so the service says nothing instead of guessing.",
+  }[why];
+}
