@@ -25,6 +25,8 @@ CONFIDENCE, TOKENS = "confidence:", "tokens:"
 """Prefixes of a source's columns."""
 ANSWER_TOKENS = f"{TOKENS}answer"
 """Tokens of the answer after a stop, if no reading has generated it already."""
+SUFFIX_TOKENS = f"{TOKENS}suffix"
+"""Tokens inserted to force that answer; null in recordings from before they were kept."""
 
 Verdicts = Mapping[tuple[str, str], bool]
 """Whether an answer equals a reference."""
@@ -75,6 +77,8 @@ def graded_table(
     readings = [(record, at) for record in ordered for at in range(len(record.readings))]
     answer_tokens = [record.answer_at(at)[1] for record, at in readings]
     table = table.append_column(ANSWER_TOKENS, pa.array(answer_tokens, pa.int64()))
+    suffix_tokens = [record.suffix_at(at) for record, at in readings]
+    table = table.append_column(SUFFIX_TOKENS, pa.array(suffix_tokens, pa.int64()))
     for one in Source:
         read = [_read(one, record, at, equal) for record, at in readings]
         if one is source or any(each.confidence is not None for each in read):

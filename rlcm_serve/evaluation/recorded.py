@@ -14,7 +14,7 @@ from calibration import read_traces
 from calibration.metrics.budget_cuts import at_end
 from calibration.metrics.scores import ScoredRollouts
 from calibration.traces.traces import Traces
-from rlcm_serve.evaluation.graded import ANSWER_TOKENS, CONFIDENCE, TOKENS
+from rlcm_serve.evaluation.graded import ANSWER_TOKENS, CONFIDENCE, SUFFIX_TOKENS, TOKENS
 from rlcm_serve.evaluation.sources import ABOUT, Source
 
 
@@ -28,6 +28,7 @@ class Recorded:
         confidence_RC: by source; NaN where the source has no confidence, and in the padding.
         tokens_RC: cost of each reading, by source.
         answer_tokens_RC: of the answer after a stop, if no reading has generated it already.
+        suffix_tokens_RC: inserted to force that answer; None if the run did not record them.
     """
 
     own: Traces
@@ -35,6 +36,7 @@ class Recorded:
     confidence_RC: Mapping[Source, NDArray[np.float64]]
     tokens_RC: Mapping[Source, NDArray[np.int64]]
     answer_tokens_RC: NDArray[np.int64]
+    suffix_tokens_RC: NDArray[np.int64] | None = None
 
     @classmethod
     def read(cls, path: Path, own_source: Source) -> Recorded:
@@ -51,12 +53,16 @@ class Recorded:
 
         names = [name.removeprefix(CONFIDENCE) for name in table.column_names]
         sources = [source for source in Source if source in names]
+        has_suffix = (
+            SUFFIX_TOKENS in table.column_names and not table.column(SUFFIX_TOKENS).null_count
+        )
         return cls(
             own=own,
             own_source=own_source,
             confidence_RC={source: grid(CONFIDENCE + source, np.nan) for source in sources},
             tokens_RC={source: grid(TOKENS + source, 0).astype(np.int64) for source in sources},
             answer_tokens_RC=grid(ANSWER_TOKENS, 0).astype(np.int64),
+            suffix_tokens_RC=grid(SUFFIX_TOKENS, 0).astype(np.int64) if has_suffix else None,
         )
 
     @property
@@ -80,6 +86,24 @@ class Recorded:
             ),
             confidence_tokens_RC=self.tokens_RC[source],
             answer_tokens_RC=np.where(brought_RC, 0, self.answer_tokens_RC),
+        )
+
+    def with_suffix(self, source: Source) -> Traces:
+        """`traces` with the tokens inserted to force answers, which `/solve` counts too.
+
+        A source whose readings bring the answer forces one at every reading, and pays at each. The
+        same as `traces` if the run did not record these tokens.
+        """
+        traces = self.traces(source)
+        if self.suffix_tokens_RC is None:
+            return traces
+        final_RC = np.arange(traces.tokens_RC.shape[1]) == traces.final_R[:, None]
+        at_reading_RC = np.where(final_RC, 0, self.suffix_tokens_RC * ABOUT[source].brings_answer)
+        read_RC = traces.confidence_tokens_RC
+        return replace(
+            traces,
+            answer_tokens_RC=traces.answer_tokens_RC + self.suffix_tokens_RC - at_reading_RC,
+            confidence_tokens_RC=at_reading_RC if read_RC is None else read_RC + at_reading_RC,
         )
 
     @property

@@ -106,6 +106,7 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
             entropy=entropy,
             verbalized=confidence,
             verbalized_tokens=confidence_tokens,
+            suffix_tokens=forced[0].suffix_tokens,
         )
 
     async def _entropy(self, prompt: TokenIds, thinking: TokenIds) -> float | None:

@@ -35,6 +35,7 @@ class Regraded:
         was: the grader that the traces named; None without a fingerprint.
         became_right, became_wrong: readings whose verdict changed.
         regrouped: problems in which other answers share a class.
+        unlabelled: problems without a label, whose verdicts are null.
     """
 
     table: pa.Table
@@ -42,6 +43,7 @@ class Regraded:
     became_right: int
     became_wrong: int
     regrouped: int
+    unlabelled: int
 
 
 def read_table(path: Path) -> pa.Table:
@@ -85,24 +87,32 @@ def regrade(
     answers: dict[str, list[str]] = {}
     for id_, answer in dict.fromkeys(zip(ids, said, strict=True)):
         answers.setdefault(id_, []).extend([] if answer is None else [answer])
-    right = _right(answers, references, grader)
+    labelled = {id_: given for id_, given in answers.items() if id_ in references}
+    right = _right(labelled, references, grader)
     class_of = _classes(answers, grader, on_progress)
-    correct = [(id_, answer) in right for id_, answer in zip(ids, said, strict=True)]
+    correct = [
+        (id_, answer) in right if id_ in references else None
+        for id_, answer in zip(ids, said, strict=True)
+    ]
     classes = [class_of.get(key, NO_ANSWER) for key in zip(ids, said, strict=True)]
     before = table["correct"].to_pylist()
     return Regraded(
         table=_with_grader(_replaced(table, correct, classes), fingerprint, grader.name),
         was=None if fingerprint is None else fingerprint.grader,
-        became_right=sum(now and not was for now, was in zip(correct, before, strict=True)),
-        became_wrong=sum(was and not now for now, was in zip(correct, before, strict=True)),
+        became_right=sum(now is True and not was for now, was in zip(correct, before, strict=True)),
+        became_wrong=sum(
+            was is True and now is False for now, was in zip(correct, before, strict=True)
+        ),
         regrouped=_regrouped(ids, table["answer_class"].to_pylist(), classes),
+        unlabelled=len(set(ids) - references.keys()),
     )
 
 
 def _references(
     ids: Iterable[str], problems: Iterable[LabelledProblem], grader: Grader
 ) -> dict[str, str]:
-    known = {problem.id: problem.answer for problem in problems}
+    """The reference of each problem that has a label."""
+    known = {problem.id: problem for problem in problems}
     found = {}
     for id_ in ids:
         if id_ not in known:
@@ -111,11 +121,13 @@ def _references(
                 f"problem {id_!r} of the traces is not among the {len(known)} problems: give the "
                 "problems that were recorded",
             )
+        if not known[id_].is_labelled:
+            continue
         try:
-            grader.check_reference(known[id_])
+            grader.check_reference(known[id_].answer)
         except RequestRefused as error:
             raise RequestRefused("data", f"problem {id_!r}: {error}") from error
-        found[id_] = known[id_]
+        found[id_] = known[id_].answer
     return found
 
 
@@ -138,7 +150,7 @@ def _classes(
     }
 
 
-def _replaced(table: pa.Table, correct: Sequence[bool], classes: Sequence[int]) -> pa.Table:
+def _replaced(table: pa.Table, correct: Sequence[bool | None], classes: Sequence[int]) -> pa.Table:
     for name, values in (("answer_class", classes), ("correct", correct)):
         at = table.column_names.index(name)
         field = table.schema.field(name)

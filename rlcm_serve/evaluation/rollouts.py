@@ -7,7 +7,7 @@ import msgspec
 from rlcm_serve.recording.rollouts import FullBudgetRollout
 
 
-class EvaluationReading(msgspec.Struct, frozen=True):
+class EvaluationReading(msgspec.Struct, frozen=True, omit_defaults=True):
     """One reading: its signals, and the answers that a stop there could give.
 
     Attributes:
@@ -19,6 +19,7 @@ class EvaluationReading(msgspec.Struct, frozen=True):
         entropy: of the next token after the thinking is closed, in nats; None if not recorded.
         verbalized: confidence in [0, 1] that the model states for the first answer, or None.
         verbalized_tokens: generated to state it.
+        suffix_tokens: inserted to force an answer; None in recordings from before they were kept.
     """
 
     tokens: int
@@ -29,6 +30,7 @@ class EvaluationReading(msgspec.Struct, frozen=True):
     entropy: float | None
     verbalized: float | None = msgspec.field(name="verbalised")
     verbalized_tokens: int = msgspec.field(name="verbalised_tokens")
+    suffix_tokens: int | None = None
 
 
 class EvaluationRollout(FullBudgetRollout, frozen=True, omit_defaults=True):
@@ -69,3 +71,9 @@ class EvaluationRollout(FullBudgetRollout, frozen=True, omit_defaults=True):
         if self.own_answer is not None:
             return self.own_answer, self.own_tokens
         return reading.answers[0], self.own_tokens + reading.answer_tokens[0]
+
+    def suffix_at(self, at: int) -> int | None:
+        """Tokens inserted to force the answer of `answer_at`; None if they were not recorded."""
+        if at == len(self.readings) - 1 and self.own_answer is not None:
+            return 0
+        return self.readings[at].suffix_tokens

@@ -54,6 +54,7 @@ _READINGS = pa.schema(
         "entropy": pa.float64(),
         "verbalised": pa.float64(),
         "verbalised_tokens": pa.int64(),
+        "suffix_tokens": pa.int64(),
     }
 )
 

@@ -21,14 +21,15 @@ def curves(comparison: Comparison) -> Iterator[Section]:
     """Budgets, votes and markers, for benchmarks that at least two runs have."""
     if budgets := _shared(comparison, lambda on: len(on.benchmark.budgets) > 1):
         plate = _plate("budgets", figures.draw_budgets, comparison, budgets)
-        yield words.section("on-the-way", [plate])
+        yield words.section("on-the-way", [plate], words("finding_on_the_way"))
     if votes := _shared(comparison, lambda on: on.votes is not None and len(on.votes.n) > 1):
-        yield words.section("voting", [_plate("votes", figures.draw_votes, comparison, votes)])
+        plate = _plate("votes", figures.draw_votes, comparison, votes)
+        yield words.section("voting", [plate], words("finding_voting"))
     if texts := _shared(comparison, lambda on: bool(on.benchmark.categories)):
         plate = _plate("markers", figures.draw_markers, comparison, texts)
         tables = [_phrases(comparison, benchmark) for benchmark in texts]
         written = Folded("Every phrase", [table for table in tables if table.rows])
-        yield words.section("doubt", [plate, written])
+        yield words.section("doubt", [plate, written], words("finding_doubt"))
 
 
 def _shared(

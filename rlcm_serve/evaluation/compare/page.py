@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from calibration.report_kit.content import Bullets, Folded, Page, Part, Section, contents
+from calibration.report_kit.content import Bullets, Folded, Page, Part, Section
 from calibration.report_kit.tables import Cell, Row, Table
 from calibration.report_kit.wording import excludes_zero, listed, points
 from rlcm_serve.evaluation.compare import figures
@@ -42,7 +42,6 @@ def write_comparison(comparison: Comparison, out: Path) -> Path:
         title=f"Comparison of {names}",
         heading=names,
         lead=headline(comparison),
-        header=[contents(sections)],
         sections=sections,
     )
     written = write_into(out, PAGE, page)
@@ -61,6 +60,8 @@ def headline(comparison: Comparison) -> str:
         for difference in benchmark.differences
         if difference.metrics
     ]
+    if not found:
+        return f"No difference to {first} could be computed: {_why_none(comparison)}."
     said = [
         f"{run} is {points(abs(d.value)).lstrip('+')} {'better' if d.value > 0 else 'worse'} "
         f"than {first} on {title}"
@@ -74,6 +75,12 @@ def headline(comparison: Comparison) -> str:
     return f"In accuracy, {listed(said)}.{others}"
 
 
+def _why_none(comparison: Comparison) -> str:
+    """Why differences are missing."""
+    differences = (d for benchmark in comparison.benchmarks for d in benchmark.differences)
+    return listed(list(dict.fromkeys(d.reason for d in differences if d.reason is not None)))
+
+
 def _sections(comparison: Comparison) -> Iterator[Section]:
     warnings = comparison.warnings
     yield words.section("alike", [Bullets(warnings)] if warnings else [], warnings=warnings)
@@ -84,9 +91,14 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
         names=comparison.names,
     )
     first = comparison.names[0]
-    yield words.section("differences-in-full", list(_differences(comparison)), first=first)
+    yield words.section(
+        "differences-in-full",
+        list(_differences(comparison)),
+        _first_difference(comparison),
+        first=first,
+    )
     yield from curves(comparison)
-    yield words.section("made", [_made(comparison)])
+    yield words.section("made", [_made(comparison)], words("finding_made"))
 
 
 def _main_table(comparison: Comparison) -> Table:
@@ -112,6 +124,15 @@ def _with_intervals(comparison: Comparison, benchmark: BenchmarkComparison) -> T
             for name, places in zip(comparison.names, benchmark.table, strict=True)
         ],
     )
+
+
+def _first_difference(comparison: Comparison) -> str:
+    first = comparison.names[0]
+    for benchmark in comparison.benchmarks:
+        for found in benchmark.differences:
+            if found.metrics:
+                return words("finding_differences", title=benchmark.title, first=first, found=found)
+    return words("finding_no_differences", first=first, why=_why_none(comparison))
 
 
 def _differences(comparison: Comparison) -> Iterator[Part]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
@@ -50,15 +51,16 @@ def _differences(comparison: Comparison) -> Table:
             figures = [Text(found.reason or "")] * len(names)
             if found.reason is None:
                 cells = difference_cells(found, names)
-                figures = [_text(cell, f" ({cell.small})") for cell in cells]
+                figures = [_text(cell, f"\n{cell.small}") for cell in cells]
             table.add_row(benchmark.title, Text(found.run), f"{found.n_problems:,}", *figures)
         table.add_section()
     return table
 
 
 def _table(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
-    columns = [Column(name, justify="right") for name in numbers]
-    return Table(*names, *columns, title=title, title_justify="left")
+    columns = [Column(name, justify="right", no_wrap=True) for name in numbers]
+    folded = [Column(name, overflow="fold") for name in names]
+    return Table(*folded, *columns, title=title, title_justify="left", box=SIMPLE_HEAD)
 
 
 def _text(cell: Cell, more: str = "") -> Text:

@@ -10,34 +10,30 @@ from numpy.typing import NDArray
 from calibration import Certificate, ExitPolicy
 from calibration.certificate.levels import CertifiedLevel
 from calibration.metrics.bootstrap import estimate_metrics, mean_over_problems, ratios_over_problems
-from calibration.metrics.budget_cuts import at_end, cut_at
-from calibration.metrics.early_exits import REGRETS, OracleExits, depth_auroc, oracle_distances
+from calibration.metrics.budget_cuts import cut_at
+from calibration.metrics.early_exits import OracleExits
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.ranking import risk_coverage
-from calibration.metrics.reliability import reliability_bins
 from calibration.metrics.scores import ScoredRollouts
+from calibration.metrics.share_intervals import shares_over_problems
 from calibration.metrics.vote_curves import vote_curves
 from calibration.policy.exit_search import find_exits
 from calibration.policy.voting import NO_ANSWER
 from calibration.traces.traces import Traces
 from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
 from rlcm_serve.evaluation.measuring import markers
+from rlcm_serve.evaluation.measuring.by_source import measure_source
+from rlcm_serve.evaluation.measuring.frontiers import find_frontiers
 from rlcm_serve.evaluation.measuring.measures import (
-    METRICS,
     AtBudget,
     BenchmarkMeasures,
     Marker,
     OracleExit,
     Part,
-    SourceMeasures,
 )
-from rlcm_serve.evaluation.measuring.risk_control import fit_sources, frontier, replay_certificates
+from rlcm_serve.evaluation.measuring.risk_control import fit_sources, replay_certificates
 from rlcm_serve.evaluation.recorded import Recorded
-from rlcm_serve.evaluation.sources import Source
 
-_HISTOGRAM = 20
 _BUDGETS = 40
-_CURVE = 200
 
 
 def measure_benchmark(
@@ -57,6 +53,7 @@ def measure_benchmark(
     final = np.arange(own.n_rollouts), own.final_R
     spent_R = own.tokens_RC[final] + recorded.answer_tokens_RC[final]
     categories, indicators = _markers(own, texts)
+    natural, unread = _shares(own, own.natural_R, own.answer_class_RC[final] == NO_ANSWER)
     full = recorded.without_readings
     oracle = OracleExits.find(full)
     return BenchmarkMeasures(
@@ -68,53 +65,22 @@ def measure_benchmark(
         n_rollouts=own.n_rollouts,
         accuracy=estimate_metrics(scored, ["accuracy"])["accuracy"],
         tokens=_mean(spent_R, own),
-        natural=float(own.natural_R.mean()),
-        unread=float((own.answer_class_RC[final] == NO_ANSWER).mean()),
+        natural=natural.value or 0.0,
+        unread=unread.value or 0.0,
         oracle_exit=OracleExit(
             share=len(oracle.row_O) / own.n_rollouts,
             tokens=oracle.mean_tokens(full),
             full_distance=oracle.full_distance(full),
         ),
-        sources=tuple(_source(recorded, source, oracle) for source in recorded.sources),
+        sources=tuple(measure_source(recorded, source, oracle) for source in recorded.sources),
         parts=tuple(_parts(scored, own.problem_ids, benchmark.parts)),
         budgets=tuple(_budgets(recorded, certificates)),
         controlled=(*replay_certificates(certificates, recorded), *fit_sources(recorded)),
-        frontiers=tuple(frontier(recorded, source) for source in recorded.sources),
+        frontiers=find_frontiers(recorded),
         categories=categories,
         indicators=indicators,
+        shares={"natural": natural, "unread": unread},
     )
-
-
-def _source(recorded: Recorded, source: Source, oracle: OracleExits) -> SourceMeasures:
-    traces = recorded.traces(source)
-    scored = at_end(traces)
-    confidence_R, correct_R = scored.confidence_R, scored.correct_R
-    curve = risk_coverage(confidence_R, correct_R)
-    distances = oracle_distances(traces, oracle, REGRETS)
-    thinned = np.unique(np.linspace(0, len(curve.risk_K) - 1, _CURVE).astype(np.intp))
-    return SourceMeasures(
-        source=source,
-        reading_tokens=recorded.reading_tokens(source),
-        missing=recorded.missing(source),
-        metrics=estimate_metrics(scored, METRICS),
-        depth_auroc=depth_auroc(traces),
-        oracle_distance={
-            f"{regret:g}": found for regret, found in zip(REGRETS, distances, strict=True)
-        },
-        bins=reliability_bins(confidence_R, correct_R),
-        right=_histogram(confidence_R[correct_R]),
-        wrong=_histogram(confidence_R[~correct_R]),
-        mean=float(confidence_R.mean()),
-        median=float(np.median(confidence_R)),
-        coverage=tuple(curve.coverage_K[thinned].tolist()),
-        risk=tuple(curve.risk_K[thinned].tolist()),
-        votes=vote_curves(scored, range(1, int(scored.rollouts_P.min()) + 1)),
-    )
-
-
-def _histogram(confidence_R: NDArray[np.float64]) -> tuple[int, ...]:
-    counts, _ = np.histogram(confidence_R, bins=_HISTOGRAM, range=(0.0, 1.0))
-    return tuple(counts.tolist())
 
 
 def _parts(
@@ -201,6 +167,12 @@ def _mean(value_R: NDArray[np.int64], traces: Traces) -> Estimate:
     return mean_over_problems(_sums(value_R, traces) / traces.rollouts_P, unit_P=traces.unit_P)
 
 
-def _sums(value_R: NDArray[np.int64], traces: Traces) -> NDArray[np.float64]:
+def _shares(traces: Traces, *counted_R: NDArray[np.bool_]) -> tuple[Estimate, ...]:
+    """Shares of rollouts."""
+    count_PC = np.column_stack([_sums(each_R, traces) for each_R in counted_R])
+    return shares_over_problems(count_PC, traces.rollouts_P, unit_P=traces.unit_P)
+
+
+def _sums(value_R: NDArray[np.int64] | NDArray[np.bool_], traces: Traces) -> NDArray[np.float64]:
     sums_P = np.bincount(traces.problem_R, value_R, minlength=traces.n_problems)
     return sums_P.astype(np.float64)

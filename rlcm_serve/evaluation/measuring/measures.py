@@ -1,7 +1,8 @@
 """The measures of an evaluation, as in `metrics.json`; reports are built from them alone.
 
 Shares and confidences are in [0, 1]. Tokens are those of the evaluated model. Intervals are 95%
-bootstrap intervals over problems. A tuple of a curve has one entry per point.
+intervals over problems: of shares by `calibration.metrics.share_intervals`, of the rest bootstrap.
+A tuple of a curve has one entry per point.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class SourceMeasures:
         mean, median: of the confidence.
         coverage, risk: points of the risk-coverage curve.
         votes: weighted by this confidence.
+        risk_interval: 95% interval of each point of `risk`, unless it was chosen by its risk; empty
+            in files of older evaluations.
         depth_auroc: AUROC within question and depth, of the readings at checkpoints.
         oracle_distance: tokens from the oracle exit to the exit by this source, by the accepted
             regret (as text, `0.01`); empty in files of older evaluations.
@@ -48,6 +51,7 @@ class SourceMeasures:
     coverage: tuple[float, ...]
     risk: tuple[float, ...]
     votes: VoteCurves
+    risk_interval: tuple[tuple[float, float], ...] = ()
     depth_auroc: Estimate = field(default_factory=partial(Estimate, None))
     oracle_distance: dict[str, Estimate] = field(default_factory=dict)
 
@@ -132,6 +136,9 @@ class Controlled:
         tokens: per question, including those that readings cost.
         full_tokens: per question at the full budget, without readings.
         n_problems: number of test problems.
+        answered_low, answered_high: 95% interval of `answered`; None, as below, in files of older
+            evaluations.
+        tokens_share_low, tokens_share_high: that of `tokens_share`; None for a single unit.
     """
 
     source: str
@@ -145,6 +152,20 @@ class Controlled:
     tokens: float | None = None
     full_tokens: float | None = None
     n_problems: int = 0
+    answered_low: float | None = None
+    answered_high: float | None = None
+    tokens_share_low: float | None = None
+    tokens_share_high: float | None = None
+
+    @property
+    def answers(self) -> Estimate:
+        """The share answered, with its interval."""
+        return Estimate(self.answered, self.answered_low, self.answered_high)
+
+    @property
+    def spends(self) -> Estimate:
+        """`tokens_share` with its interval."""
+        return Estimate(self.tokens_share, self.tokens_share_low, self.tokens_share_high)
 
     @property
     def measured_risk(self) -> Estimate:
@@ -167,14 +188,31 @@ class Frontier:
 
     Attributes:
         threshold: λ2, decreasing; the first one never fires.
-        tokens: relative to the full budget, including those that readings cost.
+        tokens: relative to the full budget of one sample, including those that readings cost.
         error: share of wrong answers among all.
+        error_low, error_high: its 95% interval; empty, as `at_error`, in files of older
+            evaluations.
+        at_error: `tokens` at each error of `equal_error.ALLOWED`, with its interval.
+        samples: per question; several vote, weighted by their confidence.
+        only_familiar: unfamiliar questions are thought through to the full budget.
+        counts_suffix: whether tokens include those inserted to force an answer.
     """
 
     source: str
     threshold: tuple[float, ...]
     tokens: tuple[float, ...]
     error: tuple[float, ...]
+    error_low: tuple[float, ...] = ()
+    error_high: tuple[float, ...] = ()
+    at_error: tuple[Estimate, ...] = ()
+    samples: int = 1
+    only_familiar: bool = False
+    counts_suffix: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has exits alone, without a vote and for all questions."""
+        return self.samples == 1 and not self.only_familiar
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +258,7 @@ class BenchmarkMeasures:
         unread: share of rollouts without a readable answer, which counts as wrong.
         categories, indicators: markers by category and by phrase; empty without texts.
         oracle_exit: what exits are compared with; None in files of older evaluations.
+        shares: `natural` and `unread` with their intervals; empty in files of older evaluations.
     """
 
     name: str
@@ -240,6 +279,16 @@ class BenchmarkMeasures:
     categories: tuple[Marker, ...]
     indicators: tuple[Marker, ...]
     oracle_exit: OracleExit | None = None
+    shares: dict[str, Estimate] = field(default_factory=dict)
+
+    def share(self, name: str) -> Estimate:
+        """The share of rollouts of that name, `natural` or `unread`."""
+        return self.shares.get(name, Estimate(getattr(self, name)))
+
+    @property
+    def plain_frontiers(self) -> tuple[Frontier, ...]:
+        """Those of each source's exits alone."""
+        return tuple(frontier for frontier in self.frontiers if frontier.is_plain)
 
     def by_source(self, source: str) -> SourceMeasures | None:
         """The measures of a source of confidence, if it was read."""

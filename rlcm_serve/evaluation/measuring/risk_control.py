@@ -12,16 +12,15 @@ from calibration.certificate.evaluate import Evaluation, evaluate, replay_certif
 from calibration.certificate.levels import CertifiedLevel
 from calibration.errors import CalibrationError
 from calibration.metrics.estimates import Estimate
+from calibration.report.intervals import Intervals, intervals
 from calibration.simulation.groups import Average
-from calibration.simulation.replay import replay
-from calibration.simulation.risks import ERROR, risk_named
+from calibration.simulation.risks import risk_named
 from calibration.testing.fwer import Promise
 from calibration.testing.methods import Method
 from calibration.testing.rescale import Scale
 from calibration.traces.traces import Traces
-from rlcm_serve.evaluation.measuring.measures import Controlled, Frontier, Origin
+from rlcm_serve.evaluation.measuring.measures import Controlled, Origin
 from rlcm_serve.evaluation.recorded import Recorded
-from rlcm_serve.evaluation.sources import Source
 
 ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 """Targets for which every source is fitted."""
@@ -32,7 +31,6 @@ FEWEST = 6
 FIT_SHARE = 0.5
 """Share of the problems for the fit; the others test it."""
 _SCALE_SHARE, _PULL = 0.25, 0.01
-_THRESHOLDS = 60
 
 
 def replay_certificates(
@@ -59,9 +57,10 @@ def replay_certificates(
             alpha=0,
             n_problems=traces.n_problems,
         )
+        around = iter(_around(certificate, traces))
         for level in replay_certificate(certificate, traces):
             at = replace(target, alpha=level.alpha, reason=level.reason)
-            yield at if level.evaluation is None else _measured(at, level.evaluation)
+            yield at if level.evaluation is None else _measured(at, level.evaluation, next(around))
 
 
 def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterator[Controlled]:
@@ -107,18 +106,29 @@ def _fit(
         yield from (replace(at, alpha=alpha, reason=str(error)) for alpha in alphas)
         return
     levels = certificate.levels
-    policies = [level.policy for level in levels if isinstance(level, CertifiedLevel)]
+    policies = _policies(certificate)
     risk, groups = risk_named(at.risk), certificate.groups
     found = iter(evaluate(policies, test, risk, groups=groups) if policies else ())
+    around = iter(_around(certificate, test))
     for level in levels:
         if isinstance(level, CertifiedLevel):
-            yield _measured(replace(at, alpha=level.alpha), next(found))
+            yield _measured(replace(at, alpha=level.alpha), next(found), next(around))
         else:
             yield replace(at, alpha=level.alpha, reason=level.reason)
 
 
-def _measured(at: Controlled, found: Evaluation) -> Controlled:
+def _policies(certificate: Certificate) -> list[ExitPolicy]:
+    return [one.policy for one in certificate.levels if isinstance(one, CertifiedLevel)]
+
+
+def _around(certificate: Certificate, traces: Traces) -> list[Intervals]:
+    """The intervals of each certified level's figures, in their order."""
+    return intervals(_policies(certificate), traces, certificate.procedure, certificate.groups)
+
+
+def _measured(at: Controlled, found: Evaluation, around: Intervals) -> Controlled:
     low, high = found.risk_interval or (None, None)
+    share_low, share_high = around.tokens_share or (None, None)
     return replace(
         at,
         realised=Estimate(found.realised_risk, low, high),
@@ -126,21 +136,8 @@ def _measured(at: Controlled, found: Evaluation) -> Controlled:
         right=found.right_share,
         tokens=found.tokens,
         full_tokens=found.full_budget_tokens,
-    )
-
-
-def frontier(recorded: Recorded, source: Source) -> Frontier:
-    """Tokens and errors by threshold λ2, with every rollout answered; uses the labels."""
-    traces = recorded.traces(source)
-    checkpoints_RC = np.arange(traces.tokens_RC.shape[1]) < traces.final_R[:, None]
-    readings = traces.confidence_RC[checkpoints_RC]
-    steps = np.linspace(1, 0, _THRESHOLDS)
-    quantiles = np.unique(np.quantile(readings, steps)) if readings.size else np.empty(0)
-    thresholds = [1.01, *quantiles[::-1].tolist()]
-    found = replay(traces, [ExitPolicy(lambda_high=value) for value in thresholds], ERROR)
-    return Frontier(
-        source=source,
-        threshold=tuple(thresholds),
-        tokens=tuple((found.tokens_T / found.full_tokens).tolist()),
-        error=tuple((1 - found.right_T).tolist()),
+        answered_low=around.answered.low,
+        answered_high=around.answered.high,
+        tokens_share_low=share_low,
+        tokens_share_high=share_high,
     )

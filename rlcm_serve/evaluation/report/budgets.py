@@ -14,6 +14,7 @@ from calibration.report_kit.panels import draw_curve, drawable, legend, percent_
 from calibration.report_kit.style import DASH_DOT, DASHES, DOTS, SOLID, Style
 from calibration.report_kit.wording import target
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
+from rlcm_serve.evaluation.report import findings
 from rlcm_serve.evaluation.report.style import STYLES, row_per_benchmark, title_of
 from rlcm_serve.evaluation.report.words import words
 
@@ -25,11 +26,13 @@ def section(run: RunMeasures) -> Section:
     """Accuracy, ECE, and who has stopped, against the token budget."""
     benchmarks = [b for b in run.benchmarks if len(b.budgets) > 1]  # a curve needs two
     if not benchmarks:
-        return words.section("on-the-way", [words.missing("no_budgets")])
+        return words.section("on-the-way", [words.missing("no_budgets")], findings.budgets(run))
     exits = any(at.exited for benchmark in benchmarks for at in benchmark.budgets)
     draw = partial(draw_budgets, benchmarks)
     return words.section(
-        "on-the-way", [words.plate("budgets", draw, benchmarks=benchmarks, exits=exits)]
+        "on-the-way",
+        [words.plate("budgets", draw, benchmarks=benchmarks, exits=exits)],
+        findings.budgets(run),
     )
 
 
@@ -50,11 +53,13 @@ def draw_budgets(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
             estimates = [at.ece[found.source] for at in benchmark.budgets if found.source in at.ece]
             if len(estimates) == len(tokens_B):
                 title = title_of(found.source)
-                draw_curve(ece, tokens_B, estimates, STYLES[found.source], title, band=False)
+                is_own = found is benchmark.sources[0]
+                draw_curve(ece, tokens_B, estimates, STYLES[found.source], title, band=is_own)
         _draw_stopped(stopped, benchmark)
         for panel in (accuracy, ece, stopped):
             tokens_axis(panel, 4)
             panel.set_ylim(bottom=0)
+        accuracy.set_ylim(stopped.get_ylim())
     legend(figure)
     return figure
 

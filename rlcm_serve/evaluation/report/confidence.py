@@ -10,6 +10,7 @@ from calibration.report_kit.tables import Cell, Row, Table, number_cell, ranked
 from calibration.report_kit.wording import NB, percent, tokens
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
 from rlcm_serve.evaluation.report import confidence_figures as figures
+from rlcm_serve.evaluation.report import findings
 from rlcm_serve.evaluation.report.metrics import METRICS
 from rlcm_serve.evaluation.report.style import is_probability, title_of
 from rlcm_serve.evaluation.report.words import plate_of, words
@@ -20,7 +21,7 @@ _OF_ORDER = ("auroc", "aurc", "within_auroc")
 
 def section(run: RunMeasures) -> Section:
     """Reliability, distributions, risk-coverage, ranking, and every metric with its interval."""
-    return words.section("confidence", tuple(_content(run)))
+    return words.section("confidence", tuple(_content(run)), findings.confidence(run))
 
 
 def _content(run: RunMeasures) -> Iterator[Part]:

@@ -9,8 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from calibration.metrics.estimates import Estimate
 from calibration.report_kit.palette import BLUE, GRID, INK, MUTED, ORANGE, PAPER
-from calibration.report_kit.panels import legend, panels, percent_axis
+from calibration.report_kit.panels import draw_bars, legend, one_scale, panels, percent_axis
 from calibration.report_kit.style import DASHES, DOTS
 from calibration.report_kit.wording import number, number_in_full, rate
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, SourceMeasures
@@ -18,6 +19,8 @@ from rlcm_serve.evaluation.report.style import STYLES, panel_per_benchmark, titl
 
 FOOT = 0.22
 """Height of the highest bar of a reliability diagram, as a share of its panel's height."""
+FROM = 0.1
+"""Share answered from which a risk-coverage curve is drawn."""
 _QUARTERS = [0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"]
 """Ticks of a confidence, and their labels."""
 _RANKS = {
@@ -51,6 +54,7 @@ def _per_source(
     for panel, found in zip(axes, benchmark.sources, strict=True):
         draw(panel, found)
         panel.set_title(title_of(found.source), fontsize=8.5, pad=pad)
+    one_scale(axes)
     figure.supxlabel("confidence")
     figure.supylabel(y)
     legend(figure)
@@ -85,24 +89,44 @@ def draw_coverage(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         "share wrong of the answers",
     )
     for panel, benchmark in zip(axes, benchmarks, strict=True):
-        for found in benchmark.sources:
+        # The run's own source comes first, and is drawn over the others.
+        for place, found in enumerate(benchmark.sources):
             label = title_of(found.source)
             if len(benchmarks) == 1:
                 label += f" ({number(found.metrics['aurc'])})"
-            panel.plot(
-                [0, *found.coverage],
-                [found.risk[0], *found.risk],
-                drawstyle="steps-pre",
-                label=label,
-                markevery=_spread(found.coverage, list(STYLES).index(found.source)),
-                **STYLES[found.source].line(),
-            )
-        panel.set_xlim(0, 1)
+            _draw_coverage(panel, found, label, 3.0 - 0.1 * place, band=place == 0)
+        panel.set_xlim(0, 1.02)
         panel.set_ylim(bottom=0)
         percent_axis(panel, "x", 5 if columns < 3 else 2)
         percent_axis(panel, "y", 5)
     legend(figure)
     return figure
+
+
+def _draw_coverage(
+    panel: Axes, found: SourceMeasures, label: str, zorder: float, *, band: bool
+) -> None:
+    """One source from `FROM` on: below, a few rollouts decide."""
+    first = next(at for at, coverage in enumerate(found.coverage) if coverage >= FROM)
+    coverage, risk = found.coverage[first:], found.risk[first:]
+    marked = _spread(coverage, list(STYLES).index(found.source))
+    panel.plot(
+        [FROM, *coverage],
+        [risk[0], *risk],
+        drawstyle="steps-pre",
+        label=label,
+        markevery=marked,
+        zorder=zorder,
+        **STYLES[found.source].line(),
+    )
+    color = STYLES[found.source].color
+    if found.risk_interval and not band:
+        bars = [Estimate(risk[at - 1], *found.risk_interval[first:][at - 1]) for at in marked]
+        draw_bars(panel, [coverage[at - 1] for at in marked], bars, color, zorder - 1)
+    if band and found.risk_interval:
+        low, high = zip(*found.risk_interval[first:], strict=True)
+        at = [FROM, *coverage], [low[0], *low], [high[0], *high]
+        panel.fill_between(*at, step="pre", color=color, alpha=0.14, linewidth=0)
 
 
 def draw_ranking(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
@@ -112,7 +136,8 @@ def draw_ranking(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
     figure, axes = panels(len(benchmarks), columns, 0.75 + 0.3 * most)
     estimates = [found.metrics[name] for b in benchmarks for found in b.sources for name in _RANKS]
     bounds = [bound for e in estimates for bound in (e.value, e.low) if bound is not None]
-    left = min([0.46, *(bound - 0.02 for bound in bounds)])
+    left = max(-0.02, min([0.46, *(bound - 0.02 for bound in bounds)]))
+    alike = len({tuple(s.source for s in benchmark.sources) for benchmark in benchmarks}) == 1
     for place, (panel, benchmark) in enumerate(zip(axes, benchmarks, strict=True)):
         panel.axvline(0.5, color=INK, linewidth=1, linestyle=DASHES, label="chance")
         for row, found in enumerate(benchmark.sources):
@@ -120,12 +145,12 @@ def draw_ranking(benchmarks: Sequence[BenchmarkMeasures]) -> Figure:
         panel.set_yticks(
             range(len(benchmark.sources)), [title_of(s.source) for s in benchmark.sources]
         )
-        if place % columns:
+        if place % columns and alike:
             panel.tick_params(labelleft=False)
         panel.set_ylim(len(benchmark.sources) - 0.4, -0.6)
         panel.set_title("" if len(benchmarks) == 1 else benchmark.title)
         panel.xaxis.set_major_locator(MaxNLocator(6))
-        panel.set_xlim(left, 1)
+        panel.set_xlim(left, 1.02)
     figure.supxlabel("AUROC")
     legend(figure)
     return figure
@@ -136,7 +161,7 @@ def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
 
     The ECE is between title and panel.
     """
-    panel.set(xlim=(0, 1), ylim=(0, 1))
+    panel.set(xlim=(-0.03, 1.03), ylim=(0, 1.04))
     panel.set_xticks(*_QUARTERS)
     panel.set_yticks(*_QUARTERS)
     most = max(b.count for b in found.bins)
@@ -156,7 +181,12 @@ def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
         [max(b.accuracy, b.confidence) for b in found.bins],
         color=MUTED,
         linewidth=1,
+        linestyle=DOTS,
     )
+    for b in found.bins:
+        if b.accuracy_low is not None and b.accuracy_high is not None:
+            color = ORANGE if b.confidence > b.accuracy else BLUE
+            panel.vlines(b.confidence, b.accuracy_low, b.accuracy_high, color=color, alpha=0.45)
     for label, marker, color, over in (
         ("overconfident", "s", ORANGE, True),
         ("underconfident", "o", BLUE, False),
@@ -168,8 +198,7 @@ def _draw_bins(panel: Axes, found: SourceMeasures) -> None:
                 [b.accuracy for b in bins],
                 marker,
                 color=color,
-                markersize=4.5,
-                clip_on=False,
+                markersize=4,
                 label=label,
                 zorder=3,
             )

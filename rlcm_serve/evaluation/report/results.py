@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from math import hypot
 
 from calibration.metrics.estimates import Estimate
-from calibration.report_kit.content import Card, Cards, Part, Section, Text
-from calibration.report_kit.tables import Cell, Row, Table, number_cell
+from calibration.report_kit.content import Card, Cards, Folded, Part, Section, Text
+from calibration.report_kit.tables import Cell, Row, Table, number_cell, share_cell
 from calibration.report_kit.wording import (
-    UNDEFINED,
+    TOO_FEW,
     count,
     listed,
     number,
     number_interval,
-    percent,
     share,
     share_in_full,
     share_interval,
@@ -63,7 +63,7 @@ def cards(run: RunMeasures) -> Cards:
         Card(
             "tokens per rollout",
             tokens(thought.value or 0),
-            "reasoning and answer" + ("; mean over benchmarks" if several else ""),
+            _under(thought, lambda found: number_interval(found, 0), several),
         )
     )
     return Cards(shown)
@@ -71,24 +71,39 @@ def cards(run: RunMeasures) -> Cards:
 
 def section(run: RunMeasures) -> Section:
     """The main table (RLCM Table 1)."""
-    rows = [row for benchmark in run.benchmarks for row in _rows(run, benchmark)]
+    rows = [_row(run, benchmark) for benchmark in run.benchmarks]
     if len(run.benchmarks) > 1:
         rows.append(_overall(run))
     head = ["benchmark", "problems", "accuracy", "PCE", "ECE", "tokens", "ended", "no answer"]
     content: list[Part] = [Table(words("results", run=run), head, rows)]
     if not is_probability(run.source):
         content.append(Text(words("no_probability", run=run), "note"))
-    return words.section("results", content)
+    if tables := [_by_part(benchmark) for benchmark in run.benchmarks if benchmark.parts]:
+        parts = max(len(benchmark.parts) for benchmark in run.benchmarks)
+        content.append(Folded(f"The same for each of {parts} parts", tables))
+    benchmarks = run.benchmarks
+    finding = words("finding_results", benchmarks=benchmarks) if len(benchmarks) > 1 else None
+    return words.section("results", content, finding)
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
-    """Mean over benchmarks, without an interval; a single estimate stays as it is."""
+    """Mean over benchmarks; a single estimate stays as it is.
+
+    Its interval combines those of the benchmarks, whose problems differ: it is as far from the mean
+    as the root of the sum of their squared distances, over their number (Zou and Donner 2008).
+    """
     if len(estimates) == 1:
         return estimates[0]
     values = [estimate.value for estimate in estimates if estimate.value is not None]
     if not values or len(values) < len(estimates):
         return UNKNOWN
-    return Estimate(sum(values) / len(values))
+    n, value = len(values), sum(values) / len(values)
+    bounds = [(e.low, e.high) for e in estimates if e.low is not None and e.high is not None]
+    if len(bounds) < n:
+        return Estimate(value)
+    down = hypot(*(at - low for at, (low, _) in zip(values, bounds, strict=True))) / n
+    up = hypot(*(high - at for at, (_, high) in zip(values, bounds, strict=True))) / n
+    return Estimate(value, value - down, value + up)
 
 
 def main_figures(benchmark: BenchmarkMeasures, source: str) -> dict[str, Estimate]:
@@ -99,22 +114,34 @@ def main_figures(benchmark: BenchmarkMeasures, source: str) -> dict[str, Estimat
     return {"accuracy": benchmark.accuracy, **errors}
 
 
-def _rows(run: RunMeasures, benchmark: BenchmarkMeasures) -> Iterator[Row]:
+def _row(run: RunMeasures, benchmark: BenchmarkMeasures) -> Row:
     figures = main_figures(benchmark, run.source)
-    yield Row(
+    return Row(
         benchmark.title,
         [
             Cell(f"{benchmark.n_problems:,}", count(benchmark.n_rollouts, "rollout")),
             *(METRICS[name].cell(found) for name, found in figures.items()),
             number_cell(benchmark.tokens, 0),
-            Cell(percent(benchmark.natural)),
-            Cell(percent(benchmark.unread)),
+            share_cell(benchmark.share("natural")),
+            share_cell(benchmark.share("unread")),
         ],
     )
-    for part in benchmark.parts:
-        of_part = [METRICS[name].cell(getattr(part, name)) for name in COLUMNS]
-        cells = [Cell(f"{part.n_problems:,}"), *of_part, *[Cell("")] * 3]
-        yield Row(part.name, cells, indented=True)
+
+
+def _by_part(benchmark: BenchmarkMeasures) -> Table:
+    """Families or levels of a benchmark's problems."""
+    rows = [
+        Row(
+            part.name,
+            [
+                Cell(f"{part.n_problems:,}"),
+                *(METRICS[name].cell(getattr(part, name)) for name in COLUMNS),
+            ],
+        )
+        for part in benchmark.parts
+    ]
+    caption = words("by_part", title=benchmark.title)
+    return Table(caption, ["part", "problems", *(METRICS[name].title for name in COLUMNS)], rows)
 
 
 def _overall(run: RunMeasures) -> Row:
@@ -125,10 +152,8 @@ def _overall(run: RunMeasures) -> Row:
 
 
 def _under(estimate: Estimate, interval: Callable[[Estimate], str], several: bool) -> str:
-    if several:
-        return "mean of the benchmarks"
-    text = interval(estimate)
-    return f"95%: {text}" if text else UNDEFINED
+    text = f"95%: {interval(estimate)}" if interval(estimate) else TOO_FEW
+    return f"{text} (mean)" if several else text
 
 
 def _gap(run: RunMeasures) -> float | None:

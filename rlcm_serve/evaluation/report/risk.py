@@ -9,13 +9,13 @@ from functools import partial
 from calibration.report_kit.content import Folded, Part, Plate, Section, Text
 from calibration.report_kit.wording import count, listed
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled, RunMeasures
-from rlcm_serve.evaluation.report import risk_figures, risk_tables
+from rlcm_serve.evaluation.report import findings, risk_figures, risk_tables
 from rlcm_serve.evaluation.report.words import plate_of, words
 
 
 def section(run: RunMeasures) -> Section:
     """Target against realised risk, tokens against target, and the frontier of every source."""
-    return words.section("risk", tuple(_content(run)))
+    return words.section("risk", tuple(_content(run)), findings.risk(run))
 
 
 def _content(run: RunMeasures) -> Iterator[Part]:
@@ -46,17 +46,9 @@ def _one_risk(
         if risk_figures.certified_sources(benchmark):
             yield risk_tables.by_target(benchmark, risk)
             yield _target_risk(run, benchmark, risk)
+            yield _target_tokens(run, benchmark, risk)
         if text := risk_tables.nowhere_certified(benchmark, risk):
             yield Text(text, "empty")
-    spending = [b for b in benchmarks if any(found.tokens_share for found in b.controlled)]
-    if spending:
-        yield words.plate(
-            "target_tokens",
-            partial(risk_figures.draw_target_tokens, spending),
-            f"target-tokens-{risk}",
-            risk=risk,
-            cheapest=[(benchmark.title, _cheapest(benchmark)) for benchmark in spending],
-        )
 
 
 def _of_risk(benchmarks: Iterable[BenchmarkMeasures], risk: str) -> Iterator[BenchmarkMeasures]:
@@ -81,6 +73,19 @@ def _target_risk(run: RunMeasures, benchmark: BenchmarkMeasures, risk: str) -> P
         origins=list(dict.fromkeys(str(found.origin) for found in benchmark.controlled)),
         met=met,
         kept=sum((found.measured_risk.value or 0.0) <= found.alpha for found in met),
+    )
+
+
+def _target_tokens(run: RunMeasures, benchmark: BenchmarkMeasures, risk: str) -> Plate:
+    return plate_of(
+        run,
+        benchmark,
+        "target_tokens",
+        partial(risk_figures.draw_target_tokens, benchmark),
+        f"target-tokens-{risk}",
+        risk=risk,
+        least=_cheapest(benchmark),
+        has_intervals=any(found.spends.interval for found in benchmark.controlled),
     )
 
 

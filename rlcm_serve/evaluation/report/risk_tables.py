@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 
 from calibration.metrics.early_exits import REGRETS
 from calibration.metrics.estimates import Estimate
-from calibration.report_kit.tables import Cell, Rank, Row, Table, number_cell, ranked
+from calibration.report_kit.tables import (
+    Cell,
+    Rank,
+    Row,
+    Table,
+    number_cell,
+    ranked,
+    share_cell,
+)
 from calibration.report_kit.wording import (
     UNDEFINED,
     percent,
@@ -17,7 +25,7 @@ from calibration.report_kit.wording import (
     tokens,
 )
 from rlcm_serve.evaluation.measuring.equal_error import ALLOWED, error_levels, tokens_at
-from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled
+from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Controlled, Frontier
 from rlcm_serve.evaluation.report.risk_figures import certified_sources
 from rlcm_serve.evaluation.report.style import title_of
 from rlcm_serve.evaluation.report.words import words
@@ -77,23 +85,47 @@ def every_target(benchmark: BenchmarkMeasures) -> Table:
 
 
 def at_equal_error(benchmark: BenchmarkMeasures) -> Table:
-    """Tokens that each source needs at the same error."""
+    """The error that is spent, and the tokens that each source needs then."""
     levels = error_levels(benchmark)
-    spent = [[tokens_at(each, error) for error in levels] for each in benchmark.frontiers]
+    spent = [_at_levels(each, levels) for each in benchmark.frontiers]
     fewest = [
-        min((part for part in column if part is not None), default=None)
+        min((found.value for found in column if found.value is not None), default=None)
         for column in zip(*spent, strict=True)
     ]
     rows = []
-    for frontier, parts in zip(benchmark.frontiers, spent, strict=True):
+    for frontier, found in zip(benchmark.frontiers, spent, strict=True):
         cells = []
-        for part, least in zip(parts, fewest, strict=True):
-            bold = part is not None and part == least and len(spent) > 1
-            cells.append(Cell(share(Estimate(part)), rank="best" if bold else ""))
-        rows.append(Row(title_of(frontier.source), cells))
-    more = [f"+{100 * extra:g} points" for extra in ALLOWED[1:]]
-    caption = words("at_equal_error", benchmark=benchmark)
-    return Table(caption, ["source", "as at the full budget", *more], rows)
+        for tokens_left, least in zip(found, fewest, strict=True):
+            is_best = tokens_left.value is not None and tokens_left.value == least
+            rank: Rank = "best" if is_best and len(spent) > 1 else ""
+            has_intervals = bool(frontier.at_error)
+            text = share(tokens_left)
+            cells.append(share_cell(tokens_left, rank) if has_intervals else Cell(text, rank=rank))
+        rows.append(Row(_joined(frontier), cells, indented=not frontier.is_plain))
+    extra = [f"+{100 * more:g}" if more else "none" for more in ALLOWED]
+    columns = [f"{head} ({percent(level)})" for head, level in zip(extra, levels, strict=True)]
+    caption = words(
+        "at_equal_error",
+        benchmark=benchmark,
+        counts_suffix=all(each.counts_suffix for each in benchmark.frontiers),
+        has_joined=not all(each.is_plain for each in benchmark.frontiers),
+    )
+    spends = "error spent, in points above the full budget's (share wrong)"
+    return Table(caption, ["source"], rows, {spends: columns})
+
+
+def _at_levels(frontier: Frontier, levels: Sequence[float]) -> Sequence[Estimate]:
+    """Tokens at each level of error; without intervals in files of older evaluations."""
+    return frontier.at_error or [Estimate(tokens_at(frontier, level)) for level in levels]
+
+
+def _joined(frontier: Frontier) -> str:
+    """The source, or what its exits are joined with."""
+    if frontier.samples > 1:
+        return f"{title_of(frontier.source)}, vote of {frontier.samples}"
+    if frontier.only_familiar:
+        return f"{title_of(frontier.source)}, familiar questions alone"
+    return title_of(frontier.source)
 
 
 def before_the_end(benchmark: BenchmarkMeasures) -> Table:

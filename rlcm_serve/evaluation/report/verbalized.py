@@ -16,6 +16,7 @@ from calibration.report_kit.style import WIDTH
 from calibration.report_kit.tables import Cell, Row, Table, number_cell
 from rlcm_serve.evaluation.measuring.markers import Category
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, Marker, RunMeasures
+from rlcm_serve.evaluation.report import findings
 from rlcm_serve.evaluation.report.style import CATEGORY_TITLES
 from rlcm_serve.evaluation.report.words import plate_of, words
 
@@ -30,7 +31,7 @@ _LINE = 0.185
 
 def section(run: RunMeasures) -> Section:
     """Markers by category, and phrase by phrase."""
-    return words.section("doubt", tuple(_content(run)))
+    return words.section("doubt", tuple(_content(run)), findings.doubt(run))
 
 
 def _content(run: RunMeasures) -> Iterator[Part]:

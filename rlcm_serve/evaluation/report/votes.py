@@ -9,13 +9,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.share_intervals import difference_of_shares
 from calibration.metrics.vote_curves import VoteCurves
 from calibration.report_kit.content import Part, Section
 from calibration.report_kit.palette import INK
 from calibration.report_kit.panels import draw_curve, drawable, legend, percent_axis, tokens_axis
 from calibration.report_kit.tables import Cell, Row, Table, share_cell
-from calibration.report_kit.wording import points
+from calibration.report_kit.wording import TOO_FEW, in_points, number_interval, signed
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures, SourceMeasures
+from rlcm_serve.evaluation.report import findings
 from rlcm_serve.evaluation.report.style import (
     MAJORITY,
     ORACLE,
@@ -39,7 +42,7 @@ Voting = Sequence[tuple[BenchmarkMeasures, SourceMeasures]]
 
 def section(run: RunMeasures) -> Section:
     """Votes against the number of rollouts, and against the budget."""
-    return words.section("voting", tuple(_content(run)))
+    return words.section("voting", tuple(_content(run)), findings.voting(run))
 
 
 def _content(run: RunMeasures) -> Iterator[Part]:
@@ -115,12 +118,25 @@ def _draw_gains(panel: Axes, benchmark: BenchmarkMeasures) -> None:
         gains = _gains(found.votes)
         panel.plot(
             found.votes.n,
-            drawable(None if gain is None else 100 * gain for gain in gains),
+            drawable(None if gain.value is None else 100 * gain.value for gain in gains),
             label=_weighted_by(found.source),
             markevery=max(1, len(gains) // 10),
             **STYLES[found.source].line(),
         )
+    _draw_band(panel, benchmark.sources[0].votes, STYLES[benchmark.sources[0].source].color)
     panel.yaxis.set_major_locator(MaxNLocator(5))
+
+
+def _draw_band(panel: Axes, votes: VoteCurves, color: str) -> None:
+    """The interval of the first source's gains."""
+    bounded = [
+        (n, 100 * gain.low, 100 * gain.high)
+        for n, gain in zip(votes.n, votes.gain, strict=False)
+        if gain.low is not None and gain.high is not None
+    ]
+    if bounded:
+        n, low, high = zip(*bounded, strict=True)
+        panel.fill_between(n, low, high, color=color, alpha=0.14, linewidth=0)
 
 
 def _table(benchmark: BenchmarkMeasures) -> Table:
@@ -131,20 +147,22 @@ def _table(benchmark: BenchmarkMeasures) -> Table:
         Row("majority", [share_cell(first.majority[-1]), Cell("")]),
     ]
     for found in benchmark.sources:
-        gain = _gains(found.votes)[-1]
-        cells = [share_cell(found.votes.confidence[-1]), Cell("" if gain is None else points(gain))]
+        gain = in_points(_gains(found.votes)[-1])
+        below = number_interval(gain, 1) or TOO_FEW
+        cells = [share_cell(found.votes.confidence[-1]), Cell(signed(gain, 1), below)]
         rows.append(Row(_weighted_by(found.source), cells))
     rows.append(Row("oracle", [share_cell(first.oracle[-1]), Cell("")]))
     caption = words("votes_table", title=benchmark.title, n=first.n[-1])
-    return Table(caption, ["vote", "share right", "gain over majority"], rows)
+    return Table(caption, ["vote", "share right", "gain over majority, points"], rows)
 
 
 def _weighted_by(source: str) -> str:
     return f"weighted by {title_of(source)}"
 
 
-def _gains(votes: VoteCurves) -> list[float | None]:
-    return [
-        None if weighted.value is None or plain.value is None else weighted.value - plain.value
+def _gains(votes: VoteCurves) -> Sequence[Estimate]:
+    """Of the weighted vote over the majority; without intervals in files of older evaluations."""
+    return votes.gain or [
+        difference_of_shares(Estimate(weighted.value), Estimate(plain.value))
         for weighted, plain in zip(votes.confidence, votes.majority, strict=True)
     ]

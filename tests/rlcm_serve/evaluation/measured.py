@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from calibration.metrics.reliability import (
 from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.scoring import brier_score
 from calibration.metrics.vote_curves import VoteCurves
+from rlcm_serve.evaluation.measuring.equal_error import ALLOWED, tokens_at
 from rlcm_serve.evaluation.measuring.markers import INDICATORS, PHRASES, Category
 from rlcm_serve.evaluation.measuring.measures import (
     AtBudget,
@@ -203,7 +204,7 @@ def measure(name: str, world: World, seed: int = 0) -> BenchmarkMeasures:
             *_controlled(world, sources, "selective"),
             *_controlled(world, sources, "error"),
         ),
-        frontiers=tuple(_frontier(world, source) for source in sources),
+        frontiers=_frontiers(world, sources),
         categories=markers[: len(Category)],
         indicators=markers[len(Category) :],
     )
@@ -249,6 +250,9 @@ def _source(world: World, source: Source) -> SourceMeasures:
         median=float(np.median(confidence_R)),
         coverage=tuple(curve.coverage_K[thin].tolist()),
         risk=tuple(curve.risk_K[thin].tolist()),
+        risk_interval=tuple(
+            (max(0.0, risk - 0.07), min(1.0, risk + 0.07)) for risk in curve.risk_K[thin].tolist()
+        ),
         votes=_votes(world, confidence_R),
     )
 
@@ -319,6 +323,13 @@ def _stopped(
     return stop_R, (INTERVAL + reading) * (stop_R + 1.0)
 
 
+def _frontiers(world: World, sources: Sequence[Source]) -> tuple[Frontier, ...]:
+    first, *others = (_frontier(world, source) for source in sources)
+    return (
+        first, _voted(first, 2), _voted(first, 4), replace(first, only_familiar=True), *others
+    )  # fmt: skip
+
+
 def _frontier(world: World, source: Source) -> Frontier:
     thresholds = (1.01, *np.linspace(0.99, 0.3, 24).tolist())
     rows_R = np.arange(len(world.final_R))
@@ -328,7 +339,34 @@ def _frontier(world: World, source: Source) -> Frontier:
         share = tokens_R.mean() / world.tokens_R.mean()
         points.append((float(share), float(1 - world.right_RC[rows_R, stop_R].mean())))
     tokens, error = zip(*points, strict=True)
-    return Frontier(source, thresholds, tokens, error)
+    found = Frontier(source, thresholds, tokens, error)
+    bounds = [world.estimate(value) for value in error]
+    at_error = [tokens_at(found, error[0] + more) for more in ALLOWED]
+    return replace(
+        found,
+        error_low=tuple(one.low or 0.0 for one in bounds),
+        error_high=tuple(one.high or 1.0 for one in bounds),
+        at_error=tuple(
+            Estimate(None) if one is None else world.estimate(one, 0.3) for one in at_error
+        ),
+        counts_suffix=True,
+    )
+
+
+def _voted(plain: Frontier, samples: int) -> Frontier:
+    """A vote of several samples with half of the excess errors, at as many times the tokens."""
+    return replace(
+        plain,
+        tokens=tuple(samples * tokens for tokens in plain.tokens),
+        error=tuple(0.7 * error for error in plain.error),
+        error_low=tuple(0.7 * error for error in plain.error_low),
+        error_high=tuple(0.7 * error for error in plain.error_high),
+        at_error=tuple(
+            Estimate(one.value and 1.1 * one.value, one.low, one.high and 1.3 * one.high)
+            for one in plain.at_error
+        ),
+        samples=samples,
+    )
 
 
 def _controlled(world: World, sources: Sequence[Source], risk: str) -> tuple[Controlled, ...]:
@@ -363,6 +401,10 @@ def _controlled(world: World, sources: Sequence[Source], risk: str) -> tuple[Con
                         tokens=float(tokens_R.mean()),
                         full_tokens=full,
                         n_problems=world.n_problems,
+                        answered_low=world.estimate(sure_R.mean()).low,
+                        answered_high=min(1.0, world.estimate(sure_R.mean()).high or 1.0),
+                        tokens_share_low=world.estimate(tokens_R.mean() / full, 0.3).low,
+                        tokens_share_high=world.estimate(tokens_R.mean() / full, 0.3).high,
                     )
                 )
     return tuple(found)

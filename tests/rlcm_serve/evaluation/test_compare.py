@@ -121,8 +121,8 @@ def test_differences_are_of_the_same_problems_however_they_are_numbered() -> Non
     found = compare([base, Shuffled(base, order)]).benchmarks[0].differences[0]
     assert found.n_problems == 20
     assert [found.metrics[name].value for name in DIFFERENCES] == pytest.approx([0.0] * 5)
-    # Paired, or not: twenty problems by themselves leave some twenty points of doubt.
-    assert found.metrics["accuracy"] == Estimate(0.0, 0.0, 0.0)
+    # Paired: without, twenty problems would leave some doubt.
+    assert found.metrics["auroc"] == Estimate(0.0)
 
 
 def test_each_run_is_taken_by_its_own_source() -> None:
@@ -199,12 +199,24 @@ def test_each_difference_between_runs_is_stated_once(what: str) -> None:
     assert expected in found[0]
 
 
-def test_problems_without_any_in_common() -> None:
+def test_problems_without_any_in_common(tmp_path: Path) -> None:
     base, other = run("base"), run("other")
     strange = replace(other, worlds=other.worlds)
     object.__setattr__(strange, "problem_ids", lambda name: tuple(f"x{p}" for p in range(30)))
     found = compare([base, strange])
     assert found.benchmarks[0].differences[0].reason == "they have no problem in common"
+    said = "No difference to base could be computed: they have no problem in common"
+    assert headline(found) == f"{said}."
+    assert said in Parsed.of(write_comparison(found, tmp_path)).words
+
+
+def test_the_finding_names_the_benchmark_of_its_difference(tmp_path: Path) -> None:
+    base, other = run("base"), run("other", 1)
+    ids = {"math500": tuple(f"x{p}" for p in range(30)), "aime24": base.problem_ids("aime24")}
+    strange = replace(other, worlds=other.worlds)
+    object.__setattr__(strange, "problem_ids", lambda name: ids[name])
+    page = Parsed.of(write_comparison(compare([base, strange]), tmp_path))
+    assert "other minus base on AIME 2024: accuracy" in page.words
 
 
 @pytest.mark.parametrize(

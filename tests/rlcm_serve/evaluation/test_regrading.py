@@ -106,6 +106,18 @@ def test_a_problem_without_a_reference_is_named(traces: Path) -> None:
         regrade(read_table(traces), PROBLEMS[:1], grader)
 
 
+def test_a_problem_without_a_label_gets_no_verdicts(traces: Path) -> None:
+    problems = [PROBLEMS[0], LabelledProblem("b", "?", " ? ")]
+    with ExactGrader() as grader:
+        found = regrade(read_table(traces), problems, grader)
+        again = regrade(found.table, PROBLEMS, grader)
+    rows = found.table.to_pylist()
+    assert {row["correct"] for row in rows if row["problem_id"] == "b"} == {None}
+    assert [row["answer_class"] for row in rows if row["problem_id"] == "b"] == [0, 1, 0]
+    assert (found.unlabelled, found.became_wrong, again.unlabelled) == (1, 0, 0)
+    assert again.became_right == 2
+
+
 def test_a_reference_that_cannot_be_compared_is_named(traces: Path) -> None:
     problems = [PROBLEMS[0], LabelledProblem("b", "?", r"\frac{1}{2")]
     with grader_named("math") as grader, pytest.raises(RequestRefused, match="problem 'b'"):

@@ -23,10 +23,10 @@ def test_every_block_is_used(init: str) -> None:
 
 
 def test_lines_are_joined_and_paragraphs_are_not() -> None:
-    title, intro = of_report.paragraphs("section_results")
-    assert title == "Accuracy and calibration"
+    title, intro = of_report.paragraphs("section_confidence")
+    assert title == "Confidence at the end of a rollout"
     assert "\n" not in intro
-    assert "without a readable answer count" in intro  # over the end of a line
+    assert "right answers (calibration), and is it" in intro  # over the end of a line
     (first, *_) = of_report.paragraphs("metrics")
     assert first.startswith("Accuracy (Pass@1): Share of rollouts")
 
