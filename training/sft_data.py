@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import IterableDataset
 from transformers import PreTrainedTokenizerBase
 
-from training.tasks.documents import Document, document, drill
+from training.tasks.documents import Document, document, drill, unmarked_document
 from training.tasks.problems import Split, problem_stream
 
 IGNORED = -100
@@ -106,10 +106,12 @@ class WarmStartBatches(IterableDataset[Batch]):
         seed: int,
         chunk_start: int = 0,
         first: int = 0,
+        thinking: bool = True,
     ) -> None:
         self.tokenizer, self.drills = tokenizer, drills
         self.batch_tokens, self.seed = batch_tokens, seed
         self.chunk_start, self.first = chunk_start, first
+        self.document = document if thinking else unmarked_document
 
     def __iter__(self) -> Iterator[Batch]:
         step = self.chunk_start
@@ -125,7 +127,9 @@ class WarmStartBatches(IterableDataset[Batch]):
         rng = random.Random(f"{self.seed}-{step}")
         problems = problem_stream(Split.TRAIN, rng)
         made = [
-            drill(rng) if rng.random() < self.drills.share(step) else document(next(problems), rng)
+            drill(rng)
+            if rng.random() < self.drills.share(step)
+            else self.document(next(problems), rng)
             for _ in range(_CHUNK)
         ]
         encoded = [encode(self.tokenizer, item) for item in made]

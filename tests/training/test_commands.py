@@ -20,6 +20,7 @@ from rlcm_serve.recording.rollouts import RecordedReading
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from training.commands import app
 from training.errors import TrainingRefused
+from training.sft import SftConfig
 
 pytestmark = pytest.mark.slow
 
@@ -178,3 +179,29 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_recorded(
         assert isinstance(done.exception, TrainingRefused)
         assert f"{data} is a file" in str(done.exception)
     assert not recorded.settings
+
+
+def test_sft_takes_another_shape_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[SftConfig] = []
+
+    def train(config: SftConfig, out: Path) -> float:
+        asked.append(config)
+        return 60.0
+
+    monkeypatch.setattr("training.sft.train", train)
+    shape = "configs/warm-starts/embedded-instruct.toml"
+    for more in ([], ["--config", shape], ["--config", shape, "--steps", "7", "--seed", "3"]):
+        done = CliRunner().invoke(app, ["sft", "--out", str(tmp_path), *more])
+        assert done.exit_code == 0, done.output
+    plain, other, changed = asked
+    assert plain == SftConfig()
+    assert (other.layers, other.hidden_size, other.thinking) == (2, 192, False)
+    assert changed == replace(other, steps=7, seed=3)
+    (tmp_path / "odd.toml").write_text("layer = 3\n")
+    refused = CliRunner().invoke(
+        app, ["sft", "--out", str(tmp_path), "--config", str(tmp_path / "odd.toml")]
+    )
+    assert isinstance(refused.exception, TrainingRefused)
+    assert "there is no setting 'layer'" in str(refused.exception)

@@ -8,6 +8,9 @@ from safetensors.torch import load_file
 from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
+from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.engine.model_text import ModelText
+from rlcm_serve.engine.prompts import FORCED_ANSWER
 from training.errors import TrainingRefused
 from training.sft import (
     ANSWER_TOKENS,
@@ -152,3 +155,15 @@ def test_what_is_exported_loads_and_says_how_it_is_served(
     assert served.answer_max_tokens == ANSWER_TOKENS
     assert served.eos_token_id == tokenizer.eos_token_id
     assert all(path.stat().st_mode & 0o044 == 0o044 for path in tmp_path.iterdir())
+
+
+def test_a_model_without_marks_of_thinking_is_served_as_one(tmp_path: Path) -> None:
+    """The service finds its format from the exported files, and closes nothing."""
+    train(replace(TINY, steps=2, confidence_steps=1, thinking=False), tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    text = ModelText(ModelFiles.read(tmp_path), tokenizer)
+    assert text.think_end is None
+    assert tokenizer.decode(text.close(FORCED_ANSWER)) == f"\n{FORCED_ANSWER}"
+    messages = [{"role": "user", "content": "A dial shows 3."}]
+    prompt = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert prompt.endswith("<|im_start|>assistant\n")

@@ -99,6 +99,19 @@ def check_probe(
     )
 
 
+def in_words(found: ProbeCheck, model: str) -> list[str]:
+    """What a check found, in lines of text."""
+    lines = []
+    for number, cut in enumerate(found.cuts):
+        beside = "" if found.expected is None else f"   transformers {found.expected[number]:.6f}"
+        lines.append(f"after {cut:5d} tokens   engine {found.readings[number]:.6f}{beside}")
+    lines += [f"wrong: {fault}" for fault in found.faults]
+    if not found.faults:
+        agree = "" if found.expected is None else f"; largest difference {found.difference:.1e}"
+        lines.append(f"the probe works with {model}{agree}")
+    return lines
+
+
 async def _one_rollout(
     settings: EngineSettings, question: str, console: Console
 ) -> tuple[TokenIds, Rollout, tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from training.errors import TrainingRefused
-from training.rl.settings import RunSettings
+from training.rl.settings import EvaluationSettings, RunSettings
 
 CHECKPOINTS = "checkpoints"
 
@@ -16,8 +16,8 @@ CHECKPOINTS = "checkpoints"
 def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -> dict[str, Any]:
     """The arguments of `GRPOConfig`.
 
-    The policy loss is GRPO's (RLCM §2.1): the mean over a rollout's tokens, then over rollouts; no
-    KL. Importance sampling corrects for the engine's probabilities, token by token.
+    The policy loss is GRPO's (RLCM §2.1) by default: the mean over a rollout's tokens, then over
+    rollouts; no KL. Importance sampling corrects for the engine's probabilities, token by token.
 
     Args:
         settings: of the run.
@@ -56,7 +56,7 @@ def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -
         "warmup_steps": policy.warmup_steps,
         "max_grad_norm": policy.max_grad_norm,
         "epsilon": policy.clip,
-        "loss_type": "grpo",
+        "loss_type": policy.loss,
         "beta": 0.0,
         "scale_rewards": "group",
         "use_vllm": True,
@@ -68,12 +68,26 @@ def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -
         "vllm_max_model_length": sequence,
         "vllm_importance_sampling_mode": "token_truncate",
     }
+    if settings.evaluation is not None:
+        chosen |= _evaluation_arguments(settings.evaluation, ranks)
     if taken := sorted(set(settings.trainer) & (chosen.keys() | {"reward_weights"})):
         raise TrainingRefused(
             f"[trainer] sets {', '.join(taken)}, which other tables of the file decide: leave it "
             "out there"
         )
     return chosen | dict(settings.trainer)
+
+
+def _evaluation_arguments(evaluation: EvaluationSettings, ranks: int) -> dict[str, Any]:
+    """An evaluation samples all its problems at once; the best accuracy's checkpoint is kept."""
+    return {
+        "eval_strategy": "steps",
+        "eval_steps": evaluation.every,
+        "num_generations_eval": evaluation.rollouts,
+        "per_device_eval_batch_size": evaluation.rollouts * -(-evaluation.limit // ranks),
+        "metric_for_best_model": "accuracy",
+        "greater_is_better": True,
+    }
 
 
 def _parts(settings: RunSettings, ranks: int) -> int:

@@ -39,7 +39,7 @@ def model_card(facts: Mapping[str, Any]) -> str:
         method=method,
         confidence=_confidence(method, facts["has_probe"]),
         rollouts=settings["rollouts"],
-        n_steps=len(steps),
+        n_steps=len(steps) or settings["steps"],
         window=min(_WINDOW, len(steps)),
         curves=_first_and_last(steps),
         settings=json.dumps(kept, indent=1, default=list),

@@ -15,12 +15,13 @@ from safetensors.torch import save_file
 
 from calibration.traces.probe_readings import write_seen_problems
 from rlcm_serve.engine.model_files import ModelFiles
-from rlcm_serve.engine.worker.probe import PROBE_FOLDER
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.recording.trained import seen_problems
 from training.provenance import command
 from training.rl.card import model_card
 from training.rl.problems import TrainingProblems
 from training.rl.settings import RunSettings
+from training.rl.trainer.colocated import stored_dtype
 from training.rl.trainer.trainer import RLCMTrainer
 
 FACTS = "training.json"
@@ -38,7 +39,7 @@ class TrainingRecord:
         problems: the training problems.
         base: the model that training started from.
         curves: TRL's log, one entry per step.
-        has_probe: whether a probe was trained beside it.
+        has_probe: whether a probe that the service can read was trained beside it.
         commit: of the code that ran the last session.
     """
 
@@ -74,14 +75,22 @@ class TrainingRecord:
 
 
 def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
-    """Writes the folder. Every rank must call this function.
-
-    The tokenizer's files are copied from the base model, so that both tokenize the same way.
-    """
+    """Writes the folder at the end of a training. Every rank must call this function."""
     weights = out / "checkpoints" / "final"
     trainer.save_model(str(weights))
     if not trainer.accelerator.is_main_process:
         return
+    own = trainer.probe if record.has_probe else None
+    write_policy(weights, None if own is None else own.as_probe(), record, out)
+    shutil.rmtree(weights)
+
+
+def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out: Path) -> None:
+    """Writes the folder from saved weights, or from adapters, which are merged in place.
+
+    The tokenizer's files are copied from the base model, so that both tokenize the same way.
+    """
+    out.mkdir(parents=True, exist_ok=True)
     if record.settings.lora is not None:
         _merge(record.base.folder, weights)
     for path in (*weights.glob("*.safetensors*"), weights / "config.json"):
@@ -91,15 +100,14 @@ def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
         for path in record.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
     _name_the_format(out / "generation_config.json", record.settings.budgets.thinking)
-    if trainer.probe is not None:
-        trainer.probe.as_probe().save(out / PROBE_FOLDER, record.settings.budgets.interval)
+    if probe is not None:
+        probe.save(out / PROBE_FOLDER, record.settings.budgets.interval)
         write_seen_problems(out / PROBE_FOLDER, seen_problems(record.problems.problems))
     facts = record.facts()
     (out / FACTS).write_text(json.dumps(facts, indent=1, default=list) + "\n")
     (out / "README.md").write_text(model_card(facts))
     for path in out.glob("*.*"):
         path.chmod(0o644)  # the service may run as a different user
-    shutil.rmtree(weights)
 
 
 def _name_the_format(path: Path, thinking: str | None) -> None:
@@ -121,8 +129,8 @@ def _merge(base: Path, adapter: Path) -> None:
 
 def _as_stored(folder: Path, base: ModelFiles) -> None:
     """Restores the base model's data type and cache setting; training uses float32, no cache."""
-    name = str(base.config.get("dtype") or base.config.get("torch_dtype") or "float32")
-    dtype = getattr(torch, name)
+    dtype = stored_dtype(base)
+    name = str(dtype).removeprefix("torch.")
     if dtype is not torch.float32:
         for path in folder.glob("*.safetensors"):
             with safe_open(path, "pt") as stored:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from rlcm_serve.evaluation.datasets.rows import source_rows
 from rlcm_serve.evaluation.grading import Grader
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems
 from training.errors import TrainingRefused
-from training.rl.settings import DataSettings
+from training.rl.settings import DataSettings, RunSettings
 from training.tasks.problems import FAMILIES, Split, sample_problems
 
 GENERATED = "embedded"
 _GENERATED_COUNT = 3000
+_HELD_OUT = -1
+"""Seed of generated problems to evaluate on, for all runs the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,21 @@ def load_problems(settings: DataSettings, grader: Grader, seed: int) -> Training
     except RequestRefused as error:
         raise TrainingRefused(f"[data] source {settings.source!r}: {error}") from error
     return TrainingProblems(problems, digest_problems(problems), settings.source)
+
+
+def load_held_out(settings: RunSettings, grader: Grader) -> TrainingProblems | None:
+    """Loads the problems of `[evaluation]`; None without that table.
+
+    Raises:
+        TrainingRefused: as `load_problems`.
+    """
+    if settings.evaluation is None:
+        return None
+    source, limit = settings.evaluation.source, settings.evaluation.limit
+    try:
+        return load_problems(replace(settings.data, source=source, limit=limit), grader, _HELD_OUT)
+    except TrainingRefused as error:
+        raise TrainingRefused(f"[evaluation]: {error}") from error
 
 
 def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:

@@ -2,57 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.evaluation.grading import Grader, grader_named
 from rlcm_serve.terminal import output_to
 from training.errors import TrainingRefused
 from training.provenance import commit
 from training.rl.arguments import CHECKPOINTS, trl_arguments
-from training.rl.problems import TrainingProblems, load_problems
+from training.rl.check import check_continuation, check_lora, trl_config
+from training.rl.folder import last_checkpoint, remember
+from training.rl.inputs import RunInputs, read_inputs
 from training.rl.settings import LoraSettings, RunSettings
-from training.rl.trainer.colocated import cpu_arguments, engine_arguments, set_environment
-from training.rl.trainer.forced_answers import Thinking
-from training.rl.trainer.recipe import Recipe
+from training.rl.trainer.colocated import (
+    cpu_arguments,
+    engine_arguments,
+    send_weights_as,
+    set_environment,
+    stored_dtype,
+)
+from training.rl.trainer.forced_answers import cut_points
 from training.rl.trainer.requirements import check_versions
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
     from training.rl.trainer.trainer import RLCMTrainer
-
-SETTINGS = "settings.json"
-_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(RunInputs):
     """Everything that is checked before a model is loaded.
 
     Attributes:
-        settings: of the run.
-        files, tokenizer: of the model.
-        recipe: of the trainer.
-        problems: to train on.
-        sequence: length limit of the engine's sequences, in tokens.
         arguments: of `GRPOConfig`.
     """
 
-    settings: RunSettings
-    files: ModelFiles
-    tokenizer: PreTrainedTokenizerBase
-    recipe: Recipe
-    problems: TrainingProblems
-    sequence: int
     arguments: dict[str, Any]
 
 
@@ -60,15 +48,15 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
     """Trains, or continues an earlier run, and writes the result to `out`.
 
     Raises:
-        TrainingRefused: the settings or the data are invalid. Nothing has been trained then.
+        TrainingRefused: the settings or the data are invalid. No model has been loaded then.
         ModelRefused: the service could not serve the model.
     """
     code_commit = commit()  # read now, as files may change during the run
     rank = int(os.environ.get("RANK", "0"))
     console.quiet = rank > 0
     with grader_named("math") as grader:
-        prepared = prepare(settings, out, grader)
-        _remember(settings, out)
+        prepared = checked_run(settings, out, grader)
+        remember(settings, out, writes=rank == 0)
         with output_to(out / f"engine-{rank}.log"):
             trainer = make_trainer(prepared, console)
         last = last_checkpoint(out / CHECKPOINTS)
@@ -78,49 +66,61 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
         finish(trainer, prepared, out, code_commit)
 
 
-def prepare(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
+def checked_run(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     """Checks everything that can be checked without the model's weights.
+
+    Raises:
+        TrainingRefused, ModelRefused: as `train`.
+    """
+    prepared = prepare(settings, out, grader)
+    if settings.lora is not None:
+        check_lora(settings.lora, prepared.files)
+    trl_config(prepared.arguments)
+    check_continuation(settings, last_checkpoint(out / CHECKPOINTS))
+    return prepared
+
+
+def check(settings: RunSettings, out: Path) -> list[str]:
+    """What a run would do, one line each, if it could start.
+
+    Raises:
+        TrainingRefused, ModelRefused: as `train`.
+    """
+    with grader_named("math") as grader:
+        prepared = checked_run(settings, out, grader)
+    remember(settings, out, writes=False)
+    rollouts, budgets = settings.rollouts, settings.budgets
+    whole, last = rollouts.prompts * rollouts.per_prompt, last_checkpoint(out / CHECKPOINTS)
+    lines = [
+        f"{settings.chosen.title}, {settings.steps} steps from {settings.model}: {whole} rollouts "
+        f"a step, of {len(prepared.problems.problems)} problems",
+        f"sequences have at most {prepared.sequence} tokens; the model takes "
+        f"{prepared.files.context or 'any number'}",
+    ]
+    if settings.forces:
+        cuts = len(cut_points(rollouts.max_tokens, budgets))
+        lines.append(
+            f"at most {whole * cuts * budgets.samples} forced answers a step, at {cuts} "
+            "cuts of each rollout"
+        )
+    if last is not None:
+        lines.append(f"it would continue from {last.name}")
+    return lines
+
+
+def prepare(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
+    """Reads the model's files and the problems, and makes TRL's arguments.
 
     Raises:
         TrainingRefused, ModelRefused: as `train`.
     """
     check_versions()
     set_environment()
-    from transformers import AutoTokenizer
-
-    files = ModelFiles.read(resolve_model(settings.model))
-    tokenizer = AutoTokenizer.from_pretrained(files.folder)
-    thinking = Thinking.of(files, tokenizer, settings.budgets.thinking)
-    problems = load_problems(settings.data, grader, settings.seed)
-    recipe = Recipe(settings, thinking, grader)
-    sequence = _longest_sequence(settings, files, tokenizer, thinking, problems)
+    inputs = read_inputs(settings, grader)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    arguments = trl_arguments(settings, out, ranks, sequence)
-    return Prepared(settings, files, tokenizer, recipe, problems, sequence, arguments)
-
-
-def _longest_sequence(
-    settings: RunSettings,
-    files: ModelFiles,
-    tokenizer: PreTrainedTokenizerBase,
-    thinking: Thinking,
-    problems: TrainingProblems,
-) -> int:
-    """Tokens of the longest prompt, plus a rollout, plus a forced answer at its end."""
-    rows = problems.rows(settings.data, settings.chosen.asks_confidence)
-    prompt = max(
-        len(tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"])
-        for row in rows
-    )
-    forced = len(thinking.suffix) + settings.budgets.answer_tokens if settings.forces else 0
-    longest = prompt + settings.rollouts.max_tokens + forced
-    if files.context is not None and longest > files.context:
-        raise TrainingRefused(
-            f"the longest prompt ({prompt} tokens), a rollout ({settings.rollouts.max_tokens}) and "
-            f"a forced answer ({forced}) do not fit into the model's {files.context} tokens: lower "
-            "max_tokens in [rollouts], or leave long problems out"
-        )
-    return longest
+    arguments = trl_arguments(settings, out, ranks, inputs.sequence)
+    own = {each.name: getattr(inputs, each.name) for each in fields(inputs)}
+    return Prepared(**own, arguments=arguments)
 
 
 def make_trainer(prepared: Prepared, console: Console) -> RLCMTrainer:
@@ -128,25 +128,28 @@ def make_trainer(prepared: Prepared, console: Console) -> RLCMTrainer:
     from datasets import Dataset
     from transformers import PrinterCallback
     from transformers.utils import logging
-    from trl import GRPOConfig
 
     from training.rl.progress import ShowProgress
     from training.rl.trainer.trainer import RLCMTrainer
 
     logging.disable_progress_bar()  # a bar per checkpoint would disturb ours
     settings = prepared.settings
-    rows = prepared.problems.rows(settings.data, settings.chosen.asks_confidence)
+    asks, held_out = settings.chosen.asks_confidence, prepared.held_out
+    rows = prepared.problems.rows(settings.data, asks)
     own_engine = engine_arguments(cpu_arguments(prepared.files), dict(settings.engine.arguments))
     with own_engine if prepared.arguments.get("vllm_mode") == "colocate" else nullcontext():
         trainer = RLCMTrainer(
             str(prepared.files.folder),
             prepared.recipe,
-            GRPOConfig(**prepared.arguments),
+            trl_config(prepared.arguments),
             train_dataset=Dataset.from_list(rows),
+            eval_dataset=held_out and Dataset.from_list(held_out.rows(settings.data, asks)),
             processing_class=prepared.tokenizer,
             peft_config=None if settings.lora is None else _adapters(settings.lora),
             callbacks=[ShowProgress(console)],
         )
+    if trainer.use_vllm:
+        send_weights_as(trainer.vllm_generation, stored_dtype(prepared.files))
     trainer.remove_callback(PrinterCallback)
     return trainer
 
@@ -167,45 +170,10 @@ def finish(
         problems=prepared.problems,
         base=prepared.files,
         curves=curves,
-        has_probe=trainer.probe is not None,
+        has_probe=trainer.probe is not None and prepared.settings.probe.is_servable,
         commit=code_commit,
     )
     export(trainer, record, out)
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint: a kill may leave a newer one half written."""
-    found = {
-        int(match.group(1)): path
-        for path in folder.glob("checkpoint-*")
-        if (match := _CHECKPOINT.fullmatch(path.name)) and _is_whole(path)
-    }
-    return found[max(found)] if found else None
-
-
-def _is_whole(checkpoint: Path) -> bool:
-    """Whether TRL's own state, which it writes last, is there."""
-    try:
-        json.loads((checkpoint / "trainer_state.json").read_text())
-    except (OSError, ValueError):
-        return False
-    return True
-
-
-def _remember(settings: RunSettings, out: Path) -> None:
-    """Writes the settings. A run that continues must have the same settings as before."""
-    path = out / SETTINGS
-    now = json.loads(json.dumps(settings.to_json(), default=list))
-    if path.exists():
-        before = json.loads(path.read_text())
-        changed = [name for name in now if now[name] != before.get(name)]
-        if changed:
-            raise TrainingRefused(
-                f"{out} holds a run with other settings ({', '.join(changed)}): use the same to "
-                "continue, or another --out to start again"
-            )
-    out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(now, indent=1) + "\n")
 
 
 def _adapters(lora: LoraSettings) -> Any:

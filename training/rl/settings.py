@@ -5,17 +5,13 @@ rlcm train rl --method rlcm --config configs/embedded.toml
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Self
 
-from training.errors import TrainingRefused
 from training.rl.rewards.methods import Method, method_named
-
-Table = TypeVar("Table")
+from training.rl.tables import read_file, read_table, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +54,19 @@ class BudgetSettings:
 
     Attributes:
         interval: N, tokens from one budget to the next.
+        fractions: of each rollout's own reasoning, as budgets instead of every `interval` tokens;
+            no service could know them in advance.
         samples: K, forced answers at each budget.
         answer_tokens: maximum length of a forced answer, in tokens.
+        at_once: most forced answers in one request to the engine.
         thinking: name of the thinking format; None: as the model's files and prompts say.
     """
 
     interval: int = 500
+    fractions: tuple[float, ...] = ()
     samples: int = 4
     answer_tokens: int = 32
+    at_once: int = 2048
     thinking: str | None = None
 
 
@@ -75,9 +76,12 @@ class PolicySettings:
 
     Attributes:
         learning_rate: peak learning rate.
-        schedule: of the learning rate, as transformers names it.
+        schedule: of the learning rate, as transformers names it. `constant` has no warm-up;
+            `constant_with_warmup` has.
         warmup_steps: steps until the peak.
         max_grad_norm: gradients are clipped to this norm.
+        loss: `grpo`, the mean over a rollout's tokens, then over rollouts; or `dapo`, the mean over
+            all tokens of a step.
         clip: ε of the probability ratio (RLCM §2.1).
         micro_batch: rollouts in one forward and backward pass of one device.
         gradient_checkpointing: saves memory and costs time.
@@ -89,6 +93,7 @@ class PolicySettings:
     schedule: str = "constant"
     warmup_steps: int = 0
     max_grad_norm: float = 1.0
+    loss: str = "grpo"
     clip: float = 0.2
     micro_batch: int = 4
     gradient_checkpointing: bool = True
@@ -131,17 +136,55 @@ class ProbeSettings:
     """Settings of the probe and of its AdamW optimizer.
 
     Attributes:
-        width: hidden units.
+        width: hidden units; None: a quarter of the length of the model's states.
+        activation: `gelu`, which the service has, or `relu`.
+        states: how many of the last states before a cut are averaged; the service reads one.
+        is_standardised: whether states are standardised by those of the first step.
+        learns_first: whether the probe learns from a step's rollouts before rewards read it there.
+        updates: the probe's passes over the cuts of each step.
+        minibatch: about how many cuts there are in one of its optimizer steps; None: all.
         learning_rate, weight_decay: constant over the run.
-        updates: the probe's optimizer steps for each step of the policy, all on its batch.
+        dropout: of the hidden units, while it learns.
         always: train a probe even if no reward reads it.
     """
 
-    width: int = 256
+    width: int | None = 256
+    activation: str = "gelu"
+    states: int = 1
+    is_standardised: bool = True
+    learns_first: bool = False
+    updates: int = 1
+    minibatch: int | None = None
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
-    updates: int = 1
+    dropout: float = 0.0
     always: bool = False
+
+    @property
+    def is_servable(self) -> bool:
+        """Whether the service can read the trained probe."""
+        return self.states == 1 and self.activation == "gelu"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSettings:
+    """Evaluation on held-out problems while the policy trains.
+
+    The checkpoint with the highest accuracy is kept beside the last ones.
+
+    Attributes:
+        source: of the problems, as in `[data]`, whose columns, split and prompt they share.
+        limit: maximum number of problems.
+        every: steps between two evaluations; `save_steps` must be a multiple of it.
+        rollouts: of each problem.
+        temperature: of their sampling.
+    """
+
+    source: str
+    limit: int = 64
+    every: int = 20
+    rollouts: int = 4
+    temperature: float = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +199,7 @@ class RunSettings:
         seed: of prompts, rollouts and the probe.
         save_steps: steps between checkpoints; a killed run loses at most these.
         report_to: where curves are logged beside the terminal: `tensorboard`, `wandb`.
-        data, rollouts, budgets, probe, policy, engine, lora: settings of these parts.
+        data, rollouts, budgets, probe, policy, engine, lora, evaluation: settings of these parts.
         trainer: further fields of TRL's `GRPOConfig`.
     """
 
@@ -174,6 +217,7 @@ class RunSettings:
     policy: PolicySettings = field(default_factory=PolicySettings)
     engine: VllmSettings = field(default_factory=VllmSettings)
     lora: LoraSettings | None = None
+    evaluation: EvaluationSettings | None = None
     trainer: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -183,15 +227,18 @@ class RunSettings:
         Raises:
             TrainingRefused: the file is missing or malformed, or a name in it does not exist.
         """
-        try:
-            table = tomllib.loads(path.read_text())
-        except FileNotFoundError as error:
-            raise TrainingRefused(f"there is no file {path}: give an existing one") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise TrainingRefused(f"{path} is not valid TOML: {error}") from error
-        settings = read_table(cls, table, str(path))
+        settings = read_table(cls, read_file(path), str(path))
         given = {name: value for name, value in changes.items() if value is not None}
-        return replace(settings, **given).checked()
+        return replace(settings, **given).completed().checked()
+
+    @classmethod
+    def from_json(cls, table: Mapping[str, Any], where: str) -> Self:
+        """The settings that `to_json` returned, after a way through JSON.
+
+        Raises:
+            TrainingRefused: a name is unknown, or a value has the wrong type.
+        """
+        return read_table(cls, table, where)
 
     @property
     def chosen(self) -> Method:
@@ -208,85 +255,112 @@ class RunSettings:
         """Whether answers are forced, which only the training of a probe needs."""
         return self.probe.always or self.chosen.needs_probe(self.weight)
 
+    def completed(self) -> Self:
+        """These settings with those that the method brings."""
+        tables = self.chosen.brings
+        changed = {name: replace(getattr(self, name), **own) for name, own in tables.items()}
+        return replace(self, **changed)
+
     def checked(self) -> Self:
         """These settings, if they are valid.
 
         Raises:
             TrainingRefused: a setting is invalid. The message names it and says what to change.
         """
-        _require(self.weight >= 0, f"strength is {self.weight}: λ has to be 0 or more")
-        _require(self.rollouts.per_prompt > 1, "per_prompt is 1: a group has to have 2 or more")
-        _require("{problem}" in self.data.prompt, "prompt in [data] does not name {problem}")
-        _require(
+        require(self.weight >= 0, f"strength is {self.weight}: λ has to be 0 or more")
+        require(self.rollouts.per_prompt > 1, "per_prompt is 1: a group has to have 2 or more")
+        require("{problem}" in self.data.prompt, "prompt in [data] does not name {problem}")
+        require(
             self.engine.mode in ("colocate", "server"),
             f"mode in [engine] is {self.engine.mode!r}: give 'colocate' or 'server'",
         )
-        for part, name in _COUNTS:
-            value = getattr(getattr(self, part) if part else self, name)
-            where = f"in [{part}]" if part else ""
-            _require(value >= 1, f"{name} {where} is {value}: give 1 or more")
+        require(
+            self.policy.loss in ("grpo", "dapo"),
+            f"loss in [policy] is {self.policy.loss!r}: give 'grpo' or 'dapo'",
+        )
+        require(
+            not (self.policy.warmup_steps and self.policy.schedule == "constant"),
+            f"warmup_steps in [policy] is {self.policy.warmup_steps}, and the schedule 'constant' "
+            "has no warm-up: give schedule = 'constant_with_warmup'",
+        )
+        for part, names in _COUNTS.items():
+            self._check_all(part, names, lambda value: value >= 1, "1 or more")
+        for part, names in _POSITIVE.items():
+            self._check_all(part, names, lambda value: value > 0, "more than 0")
+        for part, names in _NOT_NEGATIVE.items():
+            self._check_all(part, names, lambda value: value >= 0, "0 or more")
+        for part, names in _SHARES.items():
+            self._check_all(part, names, lambda value: 0 < value <= 1, "more than 0 and at most 1")
+        for part in ("probe", "lora"):
+            wanted = "0 or more, and less than 1"
+            self._check_all(part, ("dropout",), lambda value: 0 <= value < 1, wanted)
+        self._check_probe()
+        self._check_evaluation()
         if self.forces:
-            _require(
+            require(
                 self.budgets.samples >= 1,
                 f"samples in [budgets] is {self.budgets.samples}: with no forced answers (K) there "
                 "is no Y_b for the probe to learn; give 1 or more (the paper has 4)",
             )
-            _require(
-                self.budgets.interval <= self.rollouts.max_tokens,
+            require(
+                bool(self.budgets.fractions) or self.budgets.interval <= self.rollouts.max_tokens,
                 f"interval in [budgets] is {self.budgets.interval} tokens and a rollout has at "
                 f"most {self.rollouts.max_tokens}: no rollout could have a budget; lower interval",
             )
         return self
+
+    def _check_all(
+        self, part: str, names: tuple[str, ...], holds: Callable[[Any], bool], wanted: str
+    ) -> None:
+        """Checks settings of a part, "" for the run's own; a part or a value of None passes."""
+        table = getattr(self, part) if part else self
+        for name in names if table is not None else ():
+            value = getattr(table, name)
+            where = f"{name} in [{part}]" if part else name
+            require(value is None or holds(value), f"{where} is {value}: give {wanted}")
+
+    def _check_evaluation(self) -> None:
+        """Raises `TrainingRefused` unless every checkpoint is made after an evaluation."""
+        if self.evaluation is not None:
+            every = self.evaluation.every
+            require(
+                self.save_steps % every == 0,
+                f"save_steps is {self.save_steps}, and [evaluation] has every = {every}: give a "
+                "multiple of it, so that the best checkpoint is known",
+            )
+
+    def _check_probe(self) -> None:
+        """Raises `TrainingRefused` unless budgets and probe are possible."""
+        require(
+            all(isinstance(own, int | float) and 0 < own < 1 for own in self.budgets.fractions),
+            f"fractions in [budgets] are {self.budgets.fractions}: give numbers between 0 and 1",
+        )
+        require(
+            self.probe.activation in ("gelu", "relu"),
+            f"activation in [probe] is {self.probe.activation!r}: give 'gelu' or 'relu'",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All settings, for the model card and for resuming."""
         return asdict(self)
 
 
-_COUNTS = (
-    ("", "steps"),
-    ("", "save_steps"),
-    ("rollouts", "prompts"),
-    ("rollouts", "max_tokens"),
-    ("budgets", "interval"),
-    ("budgets", "answer_tokens"),
-    ("policy", "micro_batch"),
-    ("probe", "width"),
-    ("probe", "updates"),
-)
-
-
-def read_table(cls: type[Table], table: Mapping[str, Any], where: str) -> Table:
-    """A dataclass from a TOML table; missing fields keep their defaults.
-
-    Raises:
-        TrainingRefused: a name is unknown, or a value has the wrong type.
-    """
-    hints = get_type_hints(cls)
-    known = [each.name for each in fields(cls)]  # type: ignore[arg-type]  # dataclasses only
-    for name in table:
-        _require(name in known, f"{where}: there is no setting {name!r}, only {', '.join(known)}")
-    return cls(**{name: _value(hints[name], table[name], f"{where}: {name}") for name in table})
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:
-    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    for kind in kinds:
-        plain = get_origin(kind) or kind
-        if is_dataclass(kind) and isinstance(value, Mapping):
-            return read_table(kind, value, where)  # type: ignore[arg-type]  # a class, as hints are
-        if plain is tuple and isinstance(value, list):
-            return tuple(value)
-        if plain is float and isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-        if plain not in (tuple, NoneType) and isinstance(value, plain):
-            if isinstance(value, bool) and plain is not bool:
-                continue
-            return value
-    names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
-    raise TrainingRefused(f"{where} is {value!r}: give a value of type {names}")
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise TrainingRefused(message)
+_COUNTS = {
+    "": ("steps", "save_steps"),
+    "data": ("limit",),
+    "rollouts": ("prompts", "max_tokens"),
+    "budgets": ("interval", "answer_tokens", "at_once"),
+    "policy": ("micro_batch",),
+    "probe": ("width", "updates", "states", "minibatch"),
+    "engine": ("tensor_parallel",),
+    "lora": ("rank", "alpha"),
+    "evaluation": ("limit", "every", "rollouts"),
+}
+_POSITIVE = {
+    "rollouts": ("temperature",),
+    "policy": ("learning_rate", "max_grad_norm"),
+    "probe": ("learning_rate",),
+    "evaluation": ("temperature",),
+}
+_NOT_NEGATIVE = {"policy": ("warmup_steps",), "probe": ("weight_decay",)}
+_SHARES = {"rollouts": ("top_p",), "policy": ("clip",), "engine": ("memory",)}

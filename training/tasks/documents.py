@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from rlcm_serve.engine.prompts import FORCED_SUFFIX
+from rlcm_serve.engine.prompts import FORCED_ANSWER, FORCED_SUFFIX
 from training.tasks.problems import FAMILIES, LETTERS, Problem
-from training.tasks.reasoning import Reasoning, write_reasoning
+from training.tasks.reasoning import Passage, Reasoning, write_reasoning
 
 # Requests RLCR's format (arXiv 2507.16806) in the question.
 CONFIDENCE_REQUEST = "Say how confident you are."
@@ -35,18 +35,23 @@ Document = tuple[Piece, ...]
 """Text in pieces."""
 
 
-def prompt_text(question: str, verbalise: bool = False) -> str:
-    """The chat template's text for one user turn, up to and including `<think>`."""
+def prompt_text(question: str, verbalise: bool = False, thinking: bool = True) -> str:
+    """The chat template's text for one user turn, up to and including `<think>` if it has one."""
     asked = f"{question} {CONFIDENCE_REQUEST}" if verbalise else question
-    return f"<|im_start|>user\n{asked}{END}\n<|im_start|>assistant\n<think>\n"
+    opening = "<think>\n" if thinking else ""
+    return f"<|im_start|>user\n{asked}{END}\n<|im_start|>assistant\n{opening}"
 
 
 def answered_text(answer: str, confidence: float | None = None) -> str:
     """The text after the reasoning: the answer, and a verbalised confidence if there is one."""
+    return f"</think>\n{_stated(answer, confidence)}{END}"
+
+
+def _stated(answer: str, confidence: float | None) -> str:
     if confidence is None:
-        return f"</think>\nThe answer is \\boxed{{{answer}}}.{END}"
+        return f"The answer is \\boxed{{{answer}}}."
     said = f"<confidence>{confidence:.1f}</confidence>"
-    return f"</think>\n<answer>\\boxed{{{answer}}}</answer>{said}{END}"
+    return f"<answer>\\boxed{{{answer}}}</answer>{said}"
 
 
 def forced_text(answer: str) -> str:
@@ -76,6 +81,28 @@ def document(problem: Problem, rng: random.Random) -> Document:
         Piece(prompt_text(problem.question, verbalise), learned=False),
         *_reasoning_pieces(problem, reasoning, len(reasoning.text)),
         Piece(answered_text(reasoning.final, confidence), learned=True),
+    )
+
+
+def unmarked_document(problem: Problem, rng: random.Random) -> Document:
+    """As `document`, for a model that marks no thinking: a cut may also fall into the answer."""
+    reasoning = write_reasoning(problem, rng)
+    is_cut = rng.random() < CUT_SHARE
+    verbalise = not is_cut and rng.random() < VERBALISED_SHARE
+    confidence = _said_confidence(problem, reasoning, rng) if verbalise else None
+    stated = Passage(_stated(reasoning.final, confidence), reasoning.final)
+    whole = replace(reasoning, passages=(*reasoning.passages, stated))
+    prompt = Piece(prompt_text(problem.question, verbalise, thinking=False), learned=False)
+    if not is_cut:
+        pieces = _reasoning_pieces(problem, whole, len(whole.text))
+        return (prompt, *pieces, Piece(END, learned=True))
+    cut = rng.randint(0, len(whole.text))
+    held = whole.candidate_at(cut) or problem.answer
+    return (
+        prompt,
+        *_reasoning_pieces(problem, whole, cut),
+        Piece(f"\n{FORCED_ANSWER}", learned=False),
+        Piece(forced_text(held), learned=True),
     )
 
 

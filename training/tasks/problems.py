@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import cycle
@@ -222,16 +222,31 @@ def sample_problems(
         TrainingRefused: the split has fewer different problems of these levels.
     """
     rng = random.Random(f"{split}-{seed}")
+    made = (make_problem(rng.choice(families), rng.choice(levels), rng) for _ in range(100 * count))
+    return different(made, split, count, f"families {list(families)}, levels {list(levels)}")
+
+
+def different(made: Iterable[Problem], split: Split, count: int, kind: str) -> list[Problem]:
+    """The first `count` different problems of one split.
+
+    Args:
+        made: problems of any split, which may repeat.
+        split: the split.
+        count: how many are wanted.
+        kind: what the problems are, for the error message.
+
+    Raises:
+        TrainingRefused: `made` has fewer.
+    """
     found: dict[str, Problem] = {}
-    for _ in range(100 * count):
-        problem = make_problem(rng.choice(families), rng.choice(levels), rng)
+    for problem in made:
         if problem.split is split:
             found.setdefault(problem.question, problem)
         if len(found) == count:
             break
     if len(found) < count:
         raise TrainingRefused(
-            f"found only {len(found)} different problems of split {split.value!r}, families "
-            f"{list(families)}, levels {list(levels)}; ask for fewer than {count}"
+            f"found only {len(found)} different problems of split {split.value!r}, {kind}; "
+            f"ask for fewer than {count}"
         )
     return list(found.values())

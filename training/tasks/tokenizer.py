@@ -14,20 +14,29 @@ from training.tasks.problems import Split, problem_stream
 from training.tasks.reasoning import write_reasoning
 
 SPECIAL_TOKENS = ("<pad>", "<|im_start|>", "<|im_end|>", "<think>", "</think>")
-CHAT_TEMPLATE = (
+_MESSAGES = (
     "{% for message in messages %}"
     "<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
     "{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
 )
+CHAT_TEMPLATE = (
+    _MESSAGES + "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+)
+UNMARKED_TEMPLATE = _MESSAGES + "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+"""Of a model that marks no thinking."""
 # A word, a digit or a sign, each with the space before it: " 1", "4", "3" for " 143".
 _PIECES = Regex(r" ?[A-Za-z]+| ?\d| ?[^\sA-Za-z\d]|\s+")
 _VOCABULARY = 508  # a model of 512 then has unused ids; the exit control needs two
 _DOCUMENTS = 4000
 
 
-def build_tokenizer(seed: int = 0) -> PreTrainedTokenizerFast:
-    """Trains the tokenizer on reasoning text; the same seed gives the same tokenizer."""
+def build_tokenizer(seed: int = 0, thinking: bool = True) -> PreTrainedTokenizerFast:
+    """Trains the tokenizer on reasoning text; the same seed gives the same tokenizer.
+
+    Args:
+        seed: of the text.
+        thinking: whether the chat template opens the model's thinking; the vocabulary is the same.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -51,7 +60,7 @@ def build_tokenizer(seed: int = 0) -> PreTrainedTokenizerFast:
         additional_special_tokens=["<|im_start|>"],
         clean_up_tokenization_spaces=False,
         model_max_length=2048,
-        chat_template=CHAT_TEMPLATE,
+        chat_template=CHAT_TEMPLATE if thinking else UNMARKED_TEMPLATE,
     )
 
 

@@ -46,7 +46,8 @@ def small_run(out: Path, **changes: Any) -> Prepared:
     rows = ({"problem": one.question, "answer": one.answer} for one in islice(made, 40))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = replace(SMALL, data=DataSettings(source=str(path)))
-    prepared = prepare(replace(settings, **changes), out, grader_named("exact"))
+    settings = replace(settings, **changes).completed()
+    prepared = prepare(settings, out, grader_named("exact"))
     without = {name: own for name, own in prepared.arguments.items() if "vllm" not in name}
     return replace(prepared, arguments=without)
 

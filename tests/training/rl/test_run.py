@@ -5,14 +5,29 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from rlcm_serve.evaluation.grading import grader_named
 from tests.training.rl.small import SMALL, small_run
 from training.errors import TrainingRefused
 from training.rl.arguments import trl_arguments
-from training.rl.run import _remember, last_checkpoint
-from training.rl.settings import LoraSettings, PolicySettings, RolloutSettings, RunSettings
+from training.rl.check import check_continuation
+from training.rl.folder import chosen_checkpoint, last_checkpoint, remember, remembered
+from training.rl.rewards.methods import METHODS
+from training.rl.run import check, checked_run
+from training.rl.settings import (
+    DataSettings,
+    EvaluationSettings,
+    LoraSettings,
+    PolicySettings,
+    ProbeSettings,
+    RolloutSettings,
+    RunSettings,
+)
+from training.rl.trainer.joint_probe import JointProbe
 
 
 def test_the_policy_loss_is_grpos_without_kl(tmp_path: Path) -> None:
@@ -73,7 +88,143 @@ def test_nothing_to_go_on_from_is_none(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_with_its_own_settings_only(tmp_path: Path) -> None:
-    _remember(SMALL, tmp_path)
-    _remember(SMALL, tmp_path)
+    remember(SMALL, tmp_path)
+    remember(SMALL, tmp_path)
+    assert remembered(tmp_path) == SMALL
     with pytest.raises(TrainingRefused, match=r"other settings \(steps, lora\)"):
-        _remember(replace(SMALL, steps=9, lora=LoraSettings()), tmp_path)
+        remember(replace(SMALL, steps=9, lora=LoraSettings()), tmp_path)
+
+
+def test_settings_that_an_earlier_version_did_not_know_had_their_defaults(tmp_path: Path) -> None:
+    remember(SMALL, tmp_path)
+    stored = json.loads((tmp_path / "settings.json").read_text())
+    del stored["evaluation"], stored["probe"]["dropout"], stored["budgets"]["at_once"]
+    (tmp_path / "settings.json").write_text(json.dumps(stored))
+    remember(SMALL, tmp_path)
+    with pytest.raises(TrainingRefused, match=r"other settings \(probe\)"):
+        remember(replace(SMALL, probe=ProbeSettings(dropout=0.1)), tmp_path)
+
+
+def checkpoint_with_probe(out: Path, without: str) -> Path:
+    """A checkpoint of step 2 whose probe's state lacks one entry."""
+    folder = out / "checkpoints" / "checkpoint-2"
+    folder.mkdir(parents=True)
+    (folder / "trainer_state.json").write_text('{"global_step": 2}')
+    whole = JointProbe(4, ProbeSettings(), seed=0).whole_state()
+    torch.save({name: own for name, own in whole.items() if name != without}, folder / "probe.pt")
+    return folder
+
+
+def test_a_probe_that_draws_nothing_continues_without_a_random_state(tmp_path: Path) -> None:
+    checkpoint = checkpoint_with_probe(tmp_path, without="draw")
+    check_continuation(SMALL, checkpoint)
+    JointProbe(4, ProbeSettings(), seed=1).restore(torch.load(checkpoint / "probe.pt"))
+
+
+@pytest.mark.parametrize(
+    ("without", "probe"),
+    [
+        ("draw", ProbeSettings(dropout=0.1)),
+        ("draw", ProbeSettings(minibatch=16)),
+        ("optimizer", ProbeSettings()),
+    ],
+)
+def test_a_probe_that_cannot_continue_is_refused_before_a_model_is_loaded(
+    tmp_path: Path, problems: DataSettings, without: str, probe: ProbeSettings
+) -> None:
+    checkpoint_with_probe(tmp_path, without)
+    settings = replace(SMALL, data=problems, probe=probe)
+    with (
+        grader_named("exact") as grader,
+        pytest.raises(TrainingRefused, match=f"has no {without}, so .* give another --out"),
+    ):
+        checked_run(settings, tmp_path, grader)
+
+
+def test_more_steps_extend_a_run_and_fewer_are_refused(tmp_path: Path) -> None:
+    remember(SMALL, tmp_path)
+    remember(replace(SMALL, steps=5), tmp_path)
+    assert remembered(tmp_path).steps == 5
+    with pytest.raises(TrainingRefused, match="holds a run of 5 steps, more than 4"):
+        remember(replace(SMALL, steps=4), tmp_path)
+
+
+def test_one_rank_writes_the_settings(tmp_path: Path) -> None:
+    remember(SMALL, tmp_path / "run", writes=False)
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_remembered_settings_are_the_settings(tmp_path: Path, method: str) -> None:
+    settings = replace(
+        SMALL,
+        method=method,
+        lora=LoraSettings(),
+        evaluation=EvaluationSettings("embedded", every=5),
+        trainer={"top_k": 5},
+    ).completed()
+    remember(settings, tmp_path)
+    assert remembered(tmp_path) == settings
+
+
+def test_a_checkpoint_is_chosen_by_number_last_or_best(checkpoints: Path) -> None:
+    run = checkpoints / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    for step in (2, 4, 10):
+        (checkpoints / f"checkpoint-{step}").rename(run / "checkpoints" / f"checkpoint-{step}")
+    assert chosen_checkpoint(run, "4")[0].name == "checkpoint-4"
+    assert chosen_checkpoint(run, "last")[1] == {"global_step": 10}
+    with pytest.raises(TrainingRefused, match="no complete checkpoint 3: its steps are 2, 4, 10"):
+        chosen_checkpoint(run, "3")
+    with pytest.raises(TrainingRefused, match=r"trained without \[evaluation\]"):
+        chosen_checkpoint(run, "best")
+    state = {"global_step": 10, "best_global_step": 4}
+    (run / "checkpoints" / "checkpoint-10" / "trainer_state.json").write_text(json.dumps(state))
+    assert chosen_checkpoint(run, "best")[0].name == "checkpoint-4"
+
+
+@pytest.fixture
+def problems(tmp_path: Path) -> DataSettings:
+    path = tmp_path / "problems.jsonl"
+    path.write_text(
+        '{"problem": "A dial shows 7. A up 9. What does it show now?", "answer": "6"}\n'
+    )
+    return DataSettings(str(path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trainer": {"top_kk": 5}}, r"\[trainer\] sets 'top_kk', .* did you mean 'top_k'"),
+        ({"trainer": {"eval_strategy": "sometimes"}}, "TRL refuses these settings"),
+        (
+            {"policy": replace(SMALL.policy, schedule="linaer")},
+            r"schedule in \[policy\] is 'linaer': give one of linear",
+        ),
+        (
+            {"lora": LoraSettings(targets="q_porj")},
+            "'q_porj', which matches no layer .* down_proj, .* v_proj",
+        ),
+        (
+            {"evaluation": EvaluationSettings("none.jsonl")},
+            r"\[evaluation\]: \[data\] source 'none.jsonl'",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_model_is_loaded(
+    tmp_path: Path, problems: DataSettings, changes: dict[str, Any], message: str
+) -> None:
+    settings = replace(SMALL, data=problems, **changes)
+    with grader_named("exact") as grader, pytest.raises(TrainingRefused, match=message):
+        checked_run(settings, tmp_path, grader)
+
+
+def test_a_check_says_what_a_run_would_do_and_writes_nothing(
+    tmp_path: Path, problems: DataSettings
+) -> None:
+    out = tmp_path / "run"
+    lora = LoraSettings(targets=r".*\.(q|v)_proj")
+    lines = check(replace(SMALL, data=problems, lora=lora), out)
+    assert lines[0] == "RLCM, 1 steps from embedded-sft: 8 rollouts a step, of 1 problems"
+    assert "at most 256 forced answers a step, at 16 cuts" in lines[2]
+    assert not any(out.glob("*"))

@@ -24,14 +24,17 @@ def test_every_config_loads(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["r1-distill-qwen-7b", "qwen3-4b-instruct"])
-def test_the_papers_settings_are_those_of_its_appendix_b(name: str) -> None:
+def test_the_papers_settings_are_those_of_its_appendix_b_and_of_its_code(name: str) -> None:
     settings = RunSettings.load(CONFIGS / f"{name}.toml")
     rollouts, budgets = settings.rollouts, settings.budgets
     assert (rollouts.prompts, rollouts.per_prompt, rollouts.temperature) == (32, 6, 0.8)
-    assert rollouts.max_tokens == 8192
+    assert (rollouts.max_tokens, budgets.answer_tokens) == (8000, 32)
     assert (budgets.interval, budgets.samples) == (500, 4)
-    assert (settings.method, settings.weight, settings.steps) == ("rlcm", 0.1, 600)
-    assert settings.policy.learning_rate == 1e-6
+    steps = 240 if name.startswith("qwen3") else 600
+    assert (settings.method, settings.weight, settings.steps) == ("rlcm", 0.1, steps)
+    policy = settings.policy
+    assert (policy.learning_rate, policy.warmup_steps, policy.loss) == (1e-6, 10, "dapo")
+    assert policy.schedule == "constant_with_warmup"
     assert settings.data.source == "grpo-lead"
     assert budgets.thinking == ("none" if name.startswith("qwen3") else None)
 
@@ -69,10 +72,32 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
         ("[budgets]\nsamples = 0", r"samples in \[budgets\] is 0.*the paper has 4"),
         ("[budgets]\ninterval = 600\n[rollouts]\nmax_tokens = 512", "interval .* is 600.*most 512"),
         ("[budgets]\ninterval = 0", "interval .* is 0: give 1 or more"),
-        ("[budgets]\nspacing = 32", "there is no setting 'spacing', only interval, samples"),
+        ("[budgets]\nspacing = 32", "there is no setting 'spacing', only interval, fractions"),
         ('[rollouts]\nprompts = "many"', "prompts is 'many': give a value of type int"),
         ("steps = true", "steps is True: give a value of type int"),
         ("strength = -0.1", "λ has to be 0 or more"),
+        ("[budgets]\nfractions = [0.5, 1.5]", r"fractions in \[budgets\] are \(0.5, 1.5\)"),
+        ("[probe]\ndropout = 1", r"dropout in \[probe\] is 1.0: give 0 or more, and less than 1"),
+        ('[budgets]\nfractions = ["half"]', r"fractions in \[budgets\] are \('half',\)"),
+        ("[lora]\ndropout = -0.1", r"dropout in \[lora\] is -0.1: give 0 or more"),
+        ("[probe]\nweight_decay = -1", r"weight_decay in \[probe\] is -1.0: give 0 or more"),
+        (
+            '[policy]\nschedule = "constant_with_warmup"\nwarmup_steps = -1',
+            r"warmup_steps in \[policy\] is -1: give 0 or more",
+        ),
+        ('[probe]\nactivation = "tanh"', "activation .* is 'tanh': give 'gelu' or 'relu'"),
+        ("[probe]\nminibatch = 0", "minibatch .* is 0: give 1 or more"),
+        ("[rollouts]\ntemperature = 0", r"temperature in \[rollouts\] is 0.0: give more than 0"),
+        ("[rollouts]\ntop_p = 1.5", "top_p .* is 1.5: give more than 0 and at most 1"),
+        ("[policy]\nlearning_rate = -1e-6", "learning_rate .* is -1e-06: give more than 0"),
+        ("[data]\nlimit = 0", r"limit in \[data\] is 0: give 1 or more"),
+        ("[lora]\nrank = 0", "rank .* is 0: give 1 or more"),
+        (
+            '[evaluation]\nsource = "embedded"\nevery = 10',
+            "save_steps is 25.* every = 10: give",
+        ),
+        ("[policy]\nwarmup_steps = 5", "'constant' has no warm-up: give schedule = 'constant_with"),
+        ('[policy]\nloss = "ppo"', "loss .* is 'ppo': give 'grpo' or 'dapo'"),
         ('method = "ppo"', "'ppo' is not a method"),
         ("[rollouts]\nper_prompt = 1", "a group has to have 2 or more"),
         ('[data]\nprompt = "Think."', "does not name {problem}"),
@@ -83,6 +108,17 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
 def test_impossible_values_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(TrainingRefused, match=message):
         load(tmp_path, text)
+
+
+def test_the_authors_method_brings_their_budgets_and_probe(tmp_path: Path) -> None:
+    text = "[probe]\nwidth = 256\nupdates = 4\nalways = true\n[budgets]\nsamples = 4"
+    settings = load(tmp_path, text, method="rlcm-authors")
+    assert settings.budgets.fractions == (0.25, 0.5, 0.75)
+    assert settings.budgets.samples == 4
+    probe = settings.probe
+    assert (probe.width, probe.updates, probe.minibatch, probe.states) == (None, 16, 16, 4)
+    assert (probe.learns_first, probe.is_standardised, probe.always) == (True, False, True)
+    assert load(tmp_path, text, method="rlcm").probe.updates == 4
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from rlcm_serve.engine.prompts import FORCED_SUFFIX
+from rlcm_serve.engine.prompts import FORCED_ANSWER, FORCED_SUFFIX
 from tests.training.tasks.parsed_text import worked_sums
 from training.tasks.documents import (
     CONFIDENCE_REQUEST,
@@ -15,6 +15,7 @@ from training.tasks.documents import (
     drill,
     forced_text,
     prompt_text,
+    unmarked_document,
 )
 from training.tasks.problems import LEVELS, Problem, make_problem
 from training.tasks.reasoning import write_reasoning
@@ -156,3 +157,38 @@ def test_documents_of_every_level_can_be_made() -> None:
     rng = random.Random(0)
     for level in LEVELS:
         assert document(make_problem("tale", level, rng), rng)
+
+
+def test_a_model_without_marks_of_thinking_reads_and_writes_none() -> None:
+    rng = random.Random(5)
+    cuts_in_the_answer = 0
+    for _ in range(400):
+        prompt, *middle, last = unmarked_document(PROBLEM, rng)
+        whole = "".join(piece.text for piece in (prompt, *middle, last))
+        assert "think>" not in whole
+        verbalise = CONFIDENCE_REQUEST in prompt.text
+        assert prompt.text == prompt_text(PROBLEM.question, verbalise, thinking=False)
+        written = "".join(piece.text for piece in middle if piece.learned)
+        if last.text == "<|im_end|>":
+            assert re.search(
+                r"\\boxed\{\d+\}(\.|</answer><confidence>0\.\d</confidence>)$", written
+            ) or (verbalise and written.endswith("<confidence>1.0</confidence>"))
+        else:
+            assert middle[-1].text == f"\n{FORCED_ANSWER}"
+            assert not middle[-1].learned
+            assert re.fullmatch(r"\d+\}\.<\|im_end\|>", last.text)
+            cuts_in_the_answer += "The answer" in written
+    assert cuts_in_the_answer > 0
+
+
+def test_the_forced_answer_is_the_candidate_also_without_marks_of_thinking() -> None:
+    for seed in range(200):
+        rng = random.Random(seed)
+        reasoning = write_reasoning(PROBLEM, rng)
+        _, *middle, last = unmarked_document(PROBLEM, random.Random(seed))
+        if last.text == "<|im_end|>":
+            continue
+        written = "".join(piece.text for piece in middle if piece.learned)
+        held = reasoning.candidate_at(len(written)) or PROBLEM.answer
+        if len(written) < len(reasoning.text):
+            assert last.text == forced_text(held)

@@ -50,23 +50,35 @@ def margin(rollout: GradedRollout) -> float:
     sides: dict[bool, list[float]] = {True: [], False: []}
     for promising, confidence in zip(rollout.promising_B, rollout.confidence_B, strict=True):
         sides[promising].append(confidence)
-    return _mean(sides[True]) - _mean(sides[False])
+    return mean(sides[True]) - mean(sides[False])
+
+
+def strict_margin(rollout: GradedRollout) -> float:
+    """The margin as the authors' code computes it (`conf_diff` without `margin_corner`).
+
+    The mean of C_b over budgets with Y_b = 1, minus that over budgets with Y_b = 0. Budgets in
+    between are left out. 0 if the rollout has budgets of one kind alone.
+    """
+    pairs = list(zip(rollout.target_B, rollout.confidence_B, strict=True))
+    right = [confidence for target, confidence in pairs if target == 1]
+    wrong = [confidence for target, confidence in pairs if target == 0]
+    return mean(right) - mean(wrong) if right and wrong else 0.0
 
 
 def process_brier(rollout: GradedRollout) -> float:
     """-(1/|B(y)|) Σ_b (Y_b - C_b)² (Process-Brier, RLCM §4.5); 0 without budgets."""
     pairs = zip(rollout.target_B, rollout.confidence_B, strict=True)
-    return -_mean([(target - confidence) ** 2 for target, confidence in pairs])
+    return -mean([(target - confidence) ** 2 for target, confidence in pairs])
 
 
 def final_brier(rollout: GradedRollout) -> float:
     """-(Y(y) - C(y))², Y(y) whether the full trajectory is right (Final-Brier, RLCM §4.5)."""
-    return -((rollout.is_right - _final(rollout)) ** 2)
+    return -((rollout.is_right - confidence_at_end(rollout)) ** 2)
 
 
 def final_margin(rollout: GradedRollout) -> float:
     """1[Y = Ŷ] · C(y) (Final-Margin, RLCM §4.5)."""
-    return rollout.is_right * _final(rollout)
+    return rollout.is_right * confidence_at_end(rollout)
 
 
 def correctness(rollout: GradedRollout) -> float:
@@ -90,11 +102,23 @@ def stated_brier(rollout: GradedRollout) -> float:
     return 1.0 - (rollout.is_right - rollout.stated) ** 2
 
 
-def _mean(values: Sequence[float]) -> float:
+def stated_brier_or_half(rollout: GradedRollout) -> float:
+    """-(1[Y = Ŷ] - p)², p the stated confidence, 1/2 if none can be read (the authors' RLCR)."""
+    stated = 0.5 if rollout.stated is None else rollout.stated
+    return -((rollout.is_right - stated) ** 2)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean; 0 without values."""
     return sum(values) / len(values) if values else 0.0
 
 
-def _final(rollout: GradedRollout) -> float:
+def confidence_at_end(rollout: GradedRollout) -> float:
+    """C(y).
+
+    Raises:
+        ValueError: no probe has read the rollout's end.
+    """
     if rollout.final_confidence is None:
         raise ValueError("the reward reads C(y), and no probe has read this rollout's end")
     return rollout.final_confidence

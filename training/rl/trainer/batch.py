@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from training.rl.rewards.rewards import GradedRollout
-from training.rl.trainer.forced_answers import budgets
+from training.rl.trainer.forced_answers import cut_points
 from training.rl.trainer.recipe import Recipe
 
 Ids = list[int]
@@ -25,6 +25,7 @@ class Batch:
         lengths: tokens of reasoning in each completion.
         budgets: B(y) of each rollout; empty if no probe is trained.
         forced: forced answers, K for each budget, in the order of the rollouts.
+        targets: Y_b at the budgets of each rollout.
         states: by rollout, shape (budgets + 1, hidden): at its budgets, then at its end.
         graded: the rollouts in the form that rewards read.
     """
@@ -34,17 +35,15 @@ class Batch:
     lengths: list[int]
     budgets: list[tuple[int, ...]]
     forced: list[Ids] = field(default_factory=list)
+    targets: list[tuple[float, ...]] = field(default_factory=list)
     states: dict[int, Tensor] = field(default_factory=dict)
     graded: list[GradedRollout] = field(default_factory=list)
 
     @classmethod
-    def of(cls, prompts: list[Ids], completions: list[Ids], recipe: Recipe) -> Self:
-        """Creates a batch; rollouts have budgets only if the recipe forces answers."""
+    def of(cls, prompts: list[Ids], completions: list[Ids], recipe: Recipe, forces: bool) -> Self:
+        """Creates a batch; rollouts have budgets only if answers are forced there."""
         lengths = [recipe.thinking.length(own) for own in completions]
-        settings = recipe.settings
-        cuts = [
-            budgets(own, settings.budgets.interval) if settings.forces else () for own in lengths
-        ]
+        cuts = [cut_points(own, recipe.settings.budgets) if forces else () for own in lengths]
         return cls(prompts, completions, lengths, cuts)
 
     @property
@@ -73,7 +72,7 @@ class Batch:
     def points(self) -> tuple[Tensor, Tensor]:
         """The probe's training data: the state at each budget (N, hidden), and Y_b (N)."""
         hidden_NH = torch.cat([own[:-1] for own in self.states_in_order()])
-        targets = [share for own in self.graded for share in own.target_B]
+        targets = [share for own in self.targets for share in own]
         return hidden_NH, torch.tensor(targets).to(hidden_NH)
 
     def curves(self, states_confidence: bool) -> dict[str, float]:

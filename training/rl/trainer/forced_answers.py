@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.prompts import FORCED_ANSWER
+from training.rl.settings import BudgetSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -65,12 +66,34 @@ class Thinking:
         return completion[list(completion).index(self.think_end) + 1 :]
 
 
+def cut_points(length: int, settings: BudgetSettings) -> tuple[int, ...]:
+    """B(y) of `length` tokens of reasoning: by fractions, if the settings have any."""
+    if settings.fractions:
+        return relative_budgets(length, settings.fractions)
+    return budgets(length, settings.interval)
+
+
+def relative_budgets(length: int, fractions: Sequence[float]) -> tuple[int, ...]:
+    """B(y) as the authors' code has it: fractions of `length`, rounded, without 0, each once."""
+    cuts = {round(length * fraction) for fraction in fractions}
+    return tuple(sorted(cuts - {0}))
+
+
 def budgets(length: int, interval: int) -> tuple[int, ...]:
     """B(y): every `interval` tokens of reasoning of `length` tokens, up to and with its end.
 
     Budget b means the first b tokens, all before `think_end`; the service counts the same way.
     """
     return tuple(range(interval, length + 1, interval))
+
+
+def in_batches(
+    prefixes: Sequence[list[int]], samples: int, at_once: int
+) -> Iterator[Sequence[list[int]]]:
+    """The prefixes in parts of at most `at_once`; `samples` equal ones stay together."""
+    most = max(1, at_once // samples) * samples
+    for first in range(0, len(prefixes), most):
+        yield prefixes[first : first + most]
 
 
 def shares_right(verdicts: Iterable[bool], samples: int) -> tuple[float, ...]:

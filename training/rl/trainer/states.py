@@ -15,9 +15,11 @@ class CutStates:
 
     Args:
         backbone: the module whose `last_hidden_state`, after the final norm, the head reads.
+        averaged: how many of the last states before a cut are averaged.
     """
 
-    def __init__(self, backbone: nn.Module) -> None:
+    def __init__(self, backbone: nn.Module, averaged: int = 1) -> None:
+        self._averaged = averaged
         self._cuts: Sequence[Sequence[int]] | None = None
         self._width = 0
         self._rows: list[Tensor] = []
@@ -47,5 +49,12 @@ class CutStates:
         hidden_RTH = output.last_hidden_state.detach()
         first = hidden_RTH.shape[1] - self._width
         for hidden_TH in hidden_RTH:
-            at = torch.tensor(self._cuts[len(self._rows)], device=hidden_TH.device)
-            self._rows.append(hidden_TH[at + first - 1].float())
+            at_B = torch.tensor(self._cuts[len(self._rows)], device=hidden_TH.device)
+            self._rows.append(states_before(hidden_TH, at_B + first, self._averaged))
+
+
+def states_before(hidden_TH: Tensor, at_B: Tensor, averaged: int) -> Tensor:
+    """The mean of the last `averaged` states before each position; float32, shape (B, hidden)."""
+    back_K = torch.arange(1, averaged + 1, device=hidden_TH.device)
+    at_BK = (at_B[:, None] - back_K).clamp(min=0)
+    return hidden_TH[at_BK].float().mean(1)

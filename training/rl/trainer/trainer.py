@@ -7,7 +7,7 @@ probe's own step; TRL's policy step. Everything distributed is TRL's and acceler
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,21 @@ from trl.trainer.utils import pad
 
 from training.errors import TrainingRefused
 from training.rl.rewards.losses import confidence_regulariser, sequence_confidence
-from training.rl.rewards.methods import Term
+from training.rl.rewards.methods import GroupTerm, Term
 from training.rl.rewards.rewards import GradedRollout
 from training.rl.trainer.batch import Batch
 from training.rl.trainer.colocated import awake, brief
+from training.rl.trainer.forced_answers import in_batches
 from training.rl.trainer.grading import RolloutGrader
-from training.rl.trainer.joint_probe import JointProbe
+from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe
 from training.rl.trainer.passes import Pass, dealt_by_length, passes, trimmed
 from training.rl.trainer.positions import count_from_the_prompt
 from training.rl.trainer.recipe import Recipe
 from training.rl.trainer.states import CutStates
 from training.rl.trainer.step_clock import UPDATE, StepClock, overhead
 
-PROBE_STATE = "probe.pt"
+Group = tuple[list[GradedRollout], int]
+"""The rollouts of one problem, and the place of one of them."""
 _FORCED_AT_A_TIME = 64
 
 
@@ -53,7 +55,7 @@ class RLCMTrainer(GRPOTrainer):
 
     def __init__(self, model: Any, recipe: Recipe, args: GRPOConfig, **more: Any) -> None:
         method, strength = recipe.settings.chosen, recipe.settings.weight
-        args.reward_weights = [term.weight(strength) for term in method.terms]
+        args.reward_weights = method.weights(strength, done=0.0)
         args.importance_sampling_level = "sequence" if method.is_sequence_level else "token"
         super().__init__(model, [_reward_function(term) for term in method.terms], args, **more)
         self.recipe, self.settings, self.method = recipe, recipe.settings, method
@@ -65,7 +67,7 @@ class RLCMTrainer(GRPOTrainer):
         backbone = _backbone(self.accelerator.unwrap_model(self.model))
         count_from_the_prompt(backbone)
         if self.settings.forces:
-            self._cut_states = CutStates(backbone)
+            self._cut_states = CutStates(backbone, self.settings.probe.states)
             hidden_size = self.model.config.get_text_config().hidden_size
             self.probe = JointProbe(hidden_size, self.settings.probe, args.seed)
             self.probe.to(self.accelerator.device)
@@ -86,8 +88,9 @@ class RLCMTrainer(GRPOTrainer):
                 completions, logps = super()._generate_single_turn(
                     prompt_ids, images, multimodal_fields, num_generations, has_tool_images
                 )
-            self._batch = Batch.of(prompt_ids, completions, self.recipe)
-            if self.settings.forces:
+            forces = self.settings.forces and self.model.training
+            self._batch = Batch.of(prompt_ids, completions, self.recipe, forces)
+            if forces:
                 with self.clock("forced answers"):
                     self._batch.forced = self._force(self._batch)
         return completions, logps
@@ -131,9 +134,12 @@ class RLCMTrainer(GRPOTrainer):
     def _continue(self, prefixes: list[list[int]], samples: int) -> list[list[int]]:
         """A short continuation of each prefix; `samples` equal prefixes are adjacent."""
         if self.use_vllm:
+            found: list[list[int]] = []
             with brief(self.vllm_generation, self.settings.budgets.answer_tokens) as engine:
-                _, sampled, _, _ = engine.generate(prefixes, None, samples)
-            return [list(ids) for ids in sampled]
+                for own in in_batches(prefixes, samples, self.settings.budgets.at_once):
+                    _, sampled, _, _ = engine.generate(own, None, samples)
+                    found += (list(ids) for ids in sampled)
+            return found
         return self._continue_by_transformers(prefixes)
 
     def _continue_by_transformers(self, prefixes: list[list[int]]) -> list[list[int]]:
@@ -167,7 +173,8 @@ class RLCMTrainer(GRPOTrainer):
             )
             self._logps = found[0]
             return found  # type: ignore[no-any-return]  # TRL comes without types
-        size = more.pop("batch_size", None) or len(input_ids)
+        more.pop("batch_size", None)  # of an evaluation it would be all rollouts
+        size = self.args.per_device_train_batch_size
         if given := [name for name, value in more.items() if value is not None]:
             raise TrainingRefused(f"this trainer is for text alone, not for {', '.join(given)}")
         with self.clock("log-probabilities"):
@@ -217,28 +224,56 @@ class RLCMTrainer(GRPOTrainer):
     ) -> Tensor:
         batch = self._under_way()
         references = [str(row["answer"]) for row in inputs]
-        targets = self._rollout_grader.targets(batch.forced, references, batch.budgets_R)
+        batch.targets = self._rollout_grader.targets(batch.forced, references, batch.budgets_R)
+        if self.settings.probe.learns_first:
+            self._update_probe(batch)
         batch.graded = self._rollout_grader(
-            batch.completions, references, targets, self._confidences(batch)
+            batch.completions, references, batch.targets, self._confidences(batch)
         )
         rows = [{**row, "graded": own} for row, own in zip(inputs, batch.graded, strict=True)]
+        if self.method.compares:
+            groups = self._groups(batch.graded)
+            rows = [{**row, "compared": group} for row, group in zip(rows, groups, strict=True)]
+        if self.method.ramp is not None:
+            done = self.state.global_step / self.state.max_steps
+            weights = self.method.weights(self.settings.weight, done)
+            self.reward_weights = torch.tensor(weights)
         for name, value in batch.curves(self.method.asks_confidence).items():
             self._log_metric(name, value)
         return super()._calculate_rewards(rows, prompts, completions, completion_ids_list)  # type: ignore[no-any-return]  # TRL comes without types
+
+    def _groups(self, graded: list[GradedRollout]) -> list[Group]:
+        """For each of this rank's rollouts: those of the same problem on all ranks, its place."""
+        size = self.num_generations if self.model.training else self.num_generations_eval
+        every: list[GradedRollout] = gather_object(graded)
+        first = self.accelerator.process_index * len(graded)
+        return [
+            (every[at - at % size :][:size], at % size) for at in range(first, first + len(graded))
+        ]
+
+    def _states(self, batch: Batch, probe: JointProbe) -> list[Tensor]:
+        """The states at every cut of each rollout; the first ones scale the probe."""
+        if not batch.states:
+            self._read_states(batch)
+        states = batch.states_in_order()
+        probe.ensure_scale(states, self._over_ranks)
+        return states
+
+    def _update_probe(self, batch: Batch) -> None:
+        """Trains the probe on the step's cuts; not during an evaluation."""
+        if self.probe is None or not self.model.training:
+            return
+        with self.clock("probe"):
+            self._states(batch, self.probe)
+            loss = self.probe.update(*batch.points(), self._over_ranks)
+        self._metrics["train"]["probe/bce"].append(loss)
 
     def _confidences(self, batch: Batch) -> list[list[float]]:
         """The probe's confidence at every cut; empty lists without a probe."""
         if self.probe is None:
             return [[] for _ in batch.completions]
         with self.clock("probe"):
-            if not batch.states:
-                self._read_states(batch)
-            states = batch.states_in_order()
-            if not self.probe.is_scaled:
-                self.probe.scale_to(torch.cat([own[:-1] for own in states]), self._over_ranks)
-            counts = [len(own) for own in states]
-            confidence_N = self.probe.confidence(torch.cat(states))
-            return [own.tolist() for own in torch.split(confidence_N, counts)]
+            return self.probe.readings(self._states(batch, self.probe))
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         with self.clock("other"):
@@ -247,10 +282,8 @@ class RLCMTrainer(GRPOTrainer):
         if self.method.is_regularised:
             right = [float(own.is_right) for own in batch.graded]
             output["is_right"] = torch.tensor(right, device=self.accelerator.device)
-        if self.probe is not None and self.model.training:
-            with self.clock("probe"):
-                loss = self.probe.update(*batch.points(), self._over_ranks)
-            self._metrics["train"]["probe/bce"].append(loss)
+        if not self.settings.probe.learns_first:
+            self._update_probe(batch)
         self._batch = None
         return output
 
@@ -303,6 +336,24 @@ class RLCMTrainer(GRPOTrainer):
             self._metrics["train"]["time/overhead"].append(overhead(seconds))
         return loss
 
+    # --- evaluation on held-out problems
+
+    def evaluate(self, *args: Any, **more: Any) -> dict[str, float]:
+        """Samples and grades held-out problems, without forced answers; returns `eval_` metrics."""
+        evaluation = self.settings.evaluation
+        temperature = self.temperature if evaluation is None else evaluation.temperature
+        with _sampling_at(temperature, self):
+            metrics: dict[str, float] = super().evaluate(*args, **more)
+        self.clock.finish()  # so that the next step does not count these seconds
+        return metrics
+
+    def prediction_step(
+        self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: Any = None
+    ) -> tuple[Tensor, None, None]:
+        """Samples and grades. The policy's loss tells nothing there, so it is 0."""
+        self._prepare_inputs(inputs)
+        return torch.zeros((), device=self.accelerator.device), None, None
+
     # --- checkpoints
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
@@ -321,10 +372,14 @@ class RLCMTrainer(GRPOTrainer):
             self.probe.restore(torch.load(path, map_location=self.accelerator.device))
 
 
-def _reward_function(term: Term) -> Any:
+def _reward_function(term: Term | GroupTerm) -> Any:
     """The term as a reward function in TRL's form."""
 
-    def reward(graded: list[GradedRollout], **_: Any) -> list[float]:
+    def reward(
+        graded: list[GradedRollout], compared: Sequence[Group] = (), **_: Any
+    ) -> list[float]:
+        if isinstance(term, GroupTerm):
+            return [term.of(rollouts)[place] for rollouts, place in compared]
         return [term.of(own) for own in graded]
 
     reward.__name__ = term.name
@@ -336,6 +391,25 @@ def _backbone(model: Any) -> nn.Module:
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     backbone: nn.Module = whole.base_model
     return backbone
+
+
+@contextmanager
+def _sampling_at(temperature: float, trainer: RLCMTrainer) -> Iterator[None]:
+    """Samples at another temperature for a while, through vLLM or transformers."""
+    usual = trainer.temperature
+    _set_temperature(temperature, trainer)
+    try:
+        yield
+    finally:
+        _set_temperature(usual, trainer)
+
+
+def _set_temperature(temperature: float, trainer: RLCMTrainer) -> None:
+    if trainer.use_vllm:
+        trainer.vllm_generation.temperature = temperature
+    else:
+        trainer.generation_config.temperature = temperature
+        trainer.generation_kwargs["temperature"] = temperature
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from training.rl.rewards.rewards import (
     margin,
     process_brier,
     stated_brier,
+    stated_brier_or_half,
+    strict_margin,
 )
 
 SHARES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -74,6 +76,31 @@ def test_a_shift_of_all_confidences_leaves_the_margin_where_both_sides_are(
     assert margin(rollout(*shifted)) == pytest.approx(margin(rollout(*both)))
 
 
+def test_the_strict_margin_leaves_partly_right_budgets_out() -> None:
+    mixed = rollout((1.0, 0.9), (0.0, 0.2), (0.75, 0.1), (0.25, 0.99), (0.0, 0.4), (1.0, 0.7))
+    assert strict_margin(mixed) == pytest.approx((0.9 + 0.7) / 2 - (0.2 + 0.4) / 2)
+    assert margin(mixed) != pytest.approx(strict_margin(mixed))
+
+
+@pytest.mark.parametrize(
+    "budgets",
+    [(), ((1.0, 0.9), (1.0, 0.3)), ((0.0, 0.9), (0.25, 0.1)), ((0.5, 0.9), (0.75, 0.1))],
+)
+def test_the_strict_margin_of_one_kind_alone_is_0(
+    budgets: tuple[tuple[float, float], ...],
+) -> None:
+    assert strict_margin(rollout(*budgets)) == 0
+
+
+@given(BUDGETS)
+def test_where_no_budget_is_partly_right_both_margins_agree_if_both_sides_are_there(
+    budgets: list[tuple[float, float]],
+) -> None:
+    clear = [(float(share >= 0.5), confidence) for share, confidence in budgets]
+    both = rollout((1.0, 0.6), (0.0, 0.4), *clear)
+    assert strict_margin(both) == pytest.approx(margin(both))
+
+
 def test_process_brier_is_the_mean_squared_gap() -> None:
     assert process_brier(rollout((1.0, 0.9), (0.25, 0.75))) == pytest.approx(-(0.01 + 0.25) / 2)
     assert process_brier(rollout()) == 0
@@ -124,6 +151,17 @@ def test_what_is_not_stated_in_format_earns_nothing() -> None:
     assert formatted(GradedRollout(False, True, 0.1)) == 1
 
 
+@pytest.mark.parametrize(
+    ("right", "stated", "expected"),
+    [(True, 0.9, -0.01), (False, 0.2, -0.04), (True, None, -0.25), (False, None, -0.25)],
+)
+def test_the_authors_read_a_missing_confidence_as_one_half(
+    right: bool, stated: float | None, expected: float
+) -> None:
+    """Format does not count."""
+    assert stated_brier_or_half(GradedRollout(right, False, stated)) == pytest.approx(expected)
+
+
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_stating_what_is_true_pays_most_on_average(truth: float, stated: float) -> None:
     def expected(confidence: float) -> float:
@@ -142,6 +180,8 @@ FULL = GradedRollout(True, True, 0.7, (1.0, 0.0), (0.9, 0.2), 0.8)
         ("grpo", 0.0, 1.0),
         ("rlcm", 0.1, 1 + 0.1 * 0.7),
         ("rlcm", 0.5, 1 + 0.5 * 0.7),
+        ("rlcm-authors", 0.1, 1 + 0.1 * 0.7),
+        ("rlcr-authors", 1.0, 1 - 0.09),
         ("final-brier", 0.1, 1 - 0.1 * 0.04),
         ("final-margin", 0.1, 1 + 0.1 * 0.8),
         ("process-brier", 0.1, 1 - 0.1 * (0.01 + 0.04) / 2),
@@ -159,7 +199,8 @@ def test_with_lambda_0_nothing_reads_the_probe() -> None:
         assert not method.needs_probe(0)
         assert method.needs_probe(0.1) == method.reads_probe
     assert {m.name for m in METHODS.values() if m.reads_probe} == {
-        *("rlcm", "final-brier", "final-margin", "process-brier")
+        *("rlcm", "rlcm-authors", "final-brier", "final-margin", "process-brier"),
+        *("rlcm-ranking", "rlcm-between", "rlcm-variance", "rlcm-rising"),
     }
 
 
@@ -170,7 +211,10 @@ def test_with_lambda_0_the_probed_methods_are_grpo(
     one = rollout(*budgets, right=right, final=final)
     for method in METHODS.values():
         if method.reads_probe:
-            assert whole_reward(method, one, 0) == whole_reward(METHODS["grpo"], one, 0)
+            reward = whole_reward(method, one, 0)
+            # Rewards of {0, 1} and of {-1, 1} have the same advantages.
+            plain = 2 * reward - 1 if method.name == "rlcm-authors" else reward
+            assert plain == whole_reward(METHODS["grpo"], one, 0)
 
 
 def test_an_unknown_method_is_refused_with_those_there_are() -> None:

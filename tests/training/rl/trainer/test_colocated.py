@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 from trl.generation import vllm_generation
 
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
@@ -14,6 +16,7 @@ from training.rl.trainer.colocated import (
     brief,
     cpu_arguments,
     engine_arguments,
+    send_weights_as,
     set_environment,
 )
 
@@ -125,3 +128,19 @@ def test_float32_weights_stay_float32_on_a_cpu(monkeypatch: pytest.MonkeyPatch) 
     assert arguments["dtype"] == "float32"
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     assert cpu_arguments(ModelFiles.read(EMBEDDED_MODEL)) is None
+
+
+def test_weights_are_sent_in_the_models_own_type() -> None:
+    """As `sync_weights` of TRL does: once for names and types, then again for the values."""
+
+    class Sending:
+        def _iter_named_params(self) -> Iterator[tuple[str, torch.Tensor]]:
+            yield "layer", torch.tensor([1.0, 1 + 2**-20])
+
+    sending = Sending()
+    send_weights_as(sending, torch.bfloat16)
+    for _ in range(2):
+        ((name, sent),) = sending._iter_named_params()
+        assert name == "layer"
+        assert sent.dtype is torch.bfloat16
+        assert sent.tolist() == [1, 1]

@@ -13,7 +13,15 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.engine.prompts import FORCED_ANSWER, FORCED_SUFFIX
 from rlcm_serve.errors import ModelRefused
-from training.rl.trainer.forced_answers import Thinking, budgets, shares_right
+from training.rl.settings import BudgetSettings
+from training.rl.trainer.forced_answers import (
+    Thinking,
+    budgets,
+    cut_points,
+    in_batches,
+    relative_budgets,
+    shares_right,
+)
 
 CLOSE, END = 90, 91
 THINKS = Thinking(CLOSE, frozenset({END}), (1, 2))
@@ -29,6 +37,22 @@ def test_budgets_are_multiples_strictly_before_the_thinking_closes(
     assert found == tuple(b for b in range(interval, 300, interval) if b <= length)
     for budget in found:
         assert CLOSE not in completion[:budget]
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    [(400, (100, 200, 300)), (10, (2, 5, 8)), (3, (1, 2)), (2, (1, 2)), (1, (1,)), (0, ())],
+)
+def test_fractions_of_a_rollout_are_rounded_and_come_once(
+    length: int, expected: tuple[int, ...]
+) -> None:
+    assert relative_budgets(length, (0.25, 0.5, 0.75)) == expected
+
+
+def test_fractions_replace_the_interval() -> None:
+    settings = BudgetSettings(interval=32, fractions=(0.5,))
+    assert cut_points(100, settings) == (50,)
+    assert cut_points(100, BudgetSettings(interval=32)) == (32, 64, 96)
 
 
 def test_thinking_that_never_closes_is_cut_to_its_last_token() -> None:
@@ -50,6 +74,19 @@ def test_answers_are_looked_for_after_the_thinking() -> None:
     assert list(THINKS.answered([5, 6, 7])) == []
     assert list(PLAIN.answered([5, 6, END])) == [5, 6, END]
     assert list(PLAIN.answered([5, 6])) == []  # cut off, so what it holds may be half an answer
+
+
+@given(st.integers(0, 12), st.integers(1, 5), st.integers(1, 30))
+def test_batches_of_forced_answers_are_bounded_and_split_no_group(
+    groups: int, samples: int, at_once: int
+) -> None:
+    prefixes = [[group] for group in range(groups) for _ in range(samples)]
+    parts = list(in_batches(prefixes, samples, at_once))
+    assert [prefix for part in parts for prefix in part] == prefixes
+    for part in parts:
+        assert 0 < len(part) <= max(at_once, samples)
+        assert len(part) % samples == 0
+        assert all(part.count(prefix) == samples for prefix in part)
 
 
 def test_shares_are_of_k_verdicts_each() -> None:

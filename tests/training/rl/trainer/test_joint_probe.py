@@ -79,6 +79,53 @@ def test_its_weights_depend_on_its_seed_alone() -> None:
     assert torch.equal(one.inner.weight, fresh().inner.weight)
 
 
+def test_a_width_of_none_is_a_quarter_of_the_states() -> None:
+    assert JointProbe(HIDDEN, ProbeSettings(width=None), seed=0).inner.weight.shape == (2, HIDDEN)
+
+
+def test_minibatches_take_every_cut_once_in_each_pass() -> None:
+    probe = fresh(updates=3, minibatch=16)
+    hidden, target = planted(70)
+    seen: list[Tensor] = []
+    step = probe._step
+    probe._step = lambda h, t, over: (seen.append(h[:, 0]), step(h, t, over))[1]  # type: ignore[method-assign,func-returns-value]  # to look on
+    probe.scale_to(hidden, alone)
+    probe.update(hidden, target, alone)
+    assert [len(part) for part in seen] == 3 * [14, 14, 14, 14, 14]
+    for at in range(0, 15, 5):
+        both = torch.cat(seen[at : at + 5]).sort().values, hidden[:, 0].sort().values
+        assert torch.equal(*both)
+    assert not torch.equal(seen[0], seen[5])
+
+
+def test_dropout_acts_while_it_learns_and_not_while_it_reads() -> None:
+    hidden, target = planted(40)
+    found = []
+    for dropout in (0.0, 0.5):
+        probe = fresh(dropout=dropout)
+        probe.scale_to(hidden, alone)
+        assert torch.equal(probe(hidden), probe(hidden))
+        drawn = probe._logit(hidden, dropout=0.5)
+        assert drawn.mean().item() == pytest.approx(probe(hidden).mean().item(), abs=0.2)
+        probe.update(hidden, target, alone)
+        found.append(probe.inner.weight.clone())
+    assert not torch.equal(*found)
+
+
+def test_unless_told_inputs_are_not_standardised() -> None:
+    probe = fresh(is_standardised=False, activation="relu")
+    hidden, _ = planted(20)
+    assert probe.is_scaled
+    plain = probe.outer(torch.relu(probe.inner(hidden)))[:, 0]
+    torch.testing.assert_close(probe(hidden), plain)
+
+
+def test_what_the_service_cannot_read_is_no_probe_of_the_service() -> None:
+    for changes in ({"activation": "relu"}, {"states": 4}):
+        with pytest.raises(ValueError, match="reads one state, through GELU"):
+            fresh(**changes).as_probe()
+
+
 def test_no_cut_anywhere_is_no_step() -> None:
     probe = fresh()
     before = probe.inner.weight.clone()
@@ -88,7 +135,8 @@ def test_no_cut_anywhere_is_no_step() -> None:
 
 def test_a_restored_probe_goes_on_as_the_first_would_have() -> None:
     hidden, target = planted()
-    first, second = fresh(updates=2), fresh(updates=2)
+    changes = {"updates": 2, "minibatch": 64, "dropout": 0.2}
+    first, second = fresh(**changes), fresh(**changes)
     first.scale_to(hidden, alone)
     for _ in range(3):
         first.update(hidden, target, alone)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +21,9 @@ from rlcm_serve.recording.trained import require_untrained
 from tests.training.rl.rewards.whole_reward import whole_reward
 from tests.training.rl.small import SMALL, small_run, small_trainer
 from training.errors import TrainingRefused
+from training.rl.rewards.group_rewards import ranking
 from training.rl.rewards.methods import METHODS
+from training.rl.rewards.rewards import GradedRollout
 from training.rl.run import finish
 from training.rl.settings import BudgetSettings, ProbeSettings
 from training.rl.trainer.batch import Batch
@@ -171,7 +176,61 @@ def test_every_method_takes_a_step_and_logs_its_curves(tmp_path: Path, name: str
     assert any(not torch.equal(*pair) for pair in zip(before, weights(trainer), strict=True))
     assert ("probe/bce" in log) == METHODS[name].reads_probe
     assert ("confidence/sequence" in log) == (name == "c2gspg")
-    assert ("confidence/stated" in log) == (name == "rlcr")
+    assert ("confidence/stated" in log) == name.startswith("rlcr")
+
+
+def test_the_authors_probe_learns_before_its_reading_is_a_reward(tmp_path: Path) -> None:
+    """It reads the mean of four states at a quarter, half and three quarters of each trace."""
+    trainer = small_trainer(tmp_path, method="rlcm-authors")
+    watched = Watched(trainer)
+    trainer.train()
+    (batch,) = watched.batches
+    assert trainer.probe is not None
+    after = [trainer.probe.confidence(states) for states in batch.states_in_order()]
+    for length, own, graded, read in zip(
+        batch.lengths, batch.budgets, batch.graded, after, strict=True
+    ):
+        assert own == tuple(round(length * share) for share in (0.25, 0.5, 0.75))
+        assert graded.confidence_B == pytest.approx(read[:-1].tolist(), abs=1e-6)
+    assert trainer.probe.inner.out_features == 40  # a quarter of 160
+
+
+def test_states_are_averaged_over_the_tokens_before_a_cut(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path, probe=ProbeSettings(states=4))
+    watched = Watched(trainer)
+    model = deepcopy(trainer.model).eval()  # before the step
+    trainer.train()
+    (batch,) = watched.batches
+    prefix = [*batch.prompts[0], *batch.completions[0][: batch.budgets[0][0]]]
+    with torch.no_grad():
+        hidden_TH = model.base_model(torch.tensor([prefix])).last_hidden_state[0]
+    torch.testing.assert_close(
+        batch.states_in_order()[0][0], hidden_TH[-4:].mean(0), atol=1e-5, rtol=0
+    )
+
+
+def test_a_policy_whose_probe_the_service_cannot_read_is_exported_without_one(
+    tmp_path: Path,
+) -> None:
+    prepared = small_run(tmp_path, method="rlcm-authors")
+    trainer = small_trainer(tmp_path, method="rlcm-authors")
+    trainer.train()
+    finish(trainer, prepared, tmp_path)
+    assert not (tmp_path / PROBE_FOLDER).exists()
+    assert json.loads((tmp_path / "training.json").read_text())["has_probe"] is False
+    assert "train one" in (tmp_path / "README.md").read_text()
+
+
+def test_c2gspgs_policy_gradient_is_grpos(tmp_path: Path) -> None:
+    """Each batch is used once, so ratios are 1: by sequences or by tokens is the same gradient."""
+    found = []
+    for changes in ({"method": "grpo"}, {"method": "c2gspg", "strength": 0.0}):
+        trainer = small_trainer(tmp_path, **changes)
+        trainer.train()
+        found.append((weights(trainer), first_log(trainer)["grad_norm"]))
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-4)
+    for grpo, c2gspg in zip(found[0][0], found[1][0], strict=True):
+        torch.testing.assert_close(grpo, c2gspg, atol=1e-4, rtol=0)
 
 
 def test_the_embedded_model_states_its_confidence_when_asked(tmp_path: Path) -> None:
@@ -219,3 +278,45 @@ def test_the_result_is_a_folder_that_the_service_takes(tmp_path: Path) -> None:
     assert facts["settings"]["method"] == "rlcm"
     assert len(facts["curves"]) == 1
     assert "| rollouts that are right |" in (tmp_path / "README.md").read_text()
+
+
+def test_a_rollout_is_compared_with_those_of_its_own_problem(tmp_path: Path) -> None:
+    """A step has two problems, four rollouts each."""
+    trainer = small_trainer(tmp_path, method="rlcm-ranking")
+    watched = Watched(trainer)
+    trainer.train()
+    (batch,) = watched.batches
+    values = [value for first in (0, 4) for value in ranking(batch.graded[first : first + 4])]
+    assert first_log(trainer)["rewards/ranking/mean"] == pytest.approx(fmean(values), abs=1e-6)
+
+
+def test_a_rising_lambda_grows_with_the_steps(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path, method="rlcm-rising", steps=2)
+    seen = []
+    counted = trainer._calculate_rewards
+
+    def watched(*args: Any) -> Any:
+        found = counted(*args)
+        seen.append(trainer.reward_weights.tolist())
+        return found
+
+    trainer._calculate_rewards = watched  # type: ignore[method-assign]
+    trainer.train()
+    assert seen == [[1, 0], pytest.approx([1, 0.1])]
+
+
+def test_a_group_that_spans_two_ranks_is_whole_on_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = [GradedRollout(True, final_confidence=at / 12) for at in range(12)]
+    ranks = every[:6], every[6:]
+    monkeypatch.setattr("training.rl.trainer.trainer.gather_object", lambda own: every)
+    for number, own in enumerate(ranks):
+        rank: Any = SimpleNamespace(
+            model=SimpleNamespace(training=True),
+            num_generations=4,
+            accelerator=SimpleNamespace(process_index=number),
+        )
+        groups = RLCMTrainer._groups(rank, own)
+        assert [rollouts[place] for rollouts, place in groups] == own
+        first = 6 * number
+        wholes = [every[at - at % 4 : at - at % 4 + 4] for at in range(first, first + 6)]
+        assert [rollouts for rollouts, _ in groups] == wholes

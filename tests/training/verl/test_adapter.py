@@ -1,0 +1,107 @@
+"""The parts of the adapter that need no veRL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from pyarrow import parquet
+
+from tests.training.verl.conftest import SMALL
+from training.errors import TrainingRefused
+from training.rl.inputs import RunInputs
+from training.rl.rewards.rewards import GradedRollout
+from training.rl.settings import (
+    LoraSettings,
+    PolicySettings,
+    ProbeSettings,
+    RunSettings,
+    VllmSettings,
+)
+from training.rl.trainer.batch import Batch
+from training.verl.folder import write_folder
+from training.verl.overrides import Cluster, check_for_verl, hydra_overrides
+from training.verl.supervision import Supervision
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (replace(SMALL, method="c2gspg"), "method 'c2gspg' adds a term to the loss"),
+        (replace(SMALL, method="rlcm-ranking"), "'rlcm-ranking' compares the rollouts"),
+        (replace(SMALL, lora=LoraSettings()), r"\[lora\] is set"),
+        (replace(SMALL, trainer={"top_k": 5}), r"\[trainer\] sets fields of TRL"),
+        (replace(SMALL, engine=VllmSettings(mode="server")), r"\[engine\] names a server"),
+        (replace(SMALL, policy=PolicySettings(schedule="linear")), "schedule .* is 'linear'"),
+    ],
+)
+def test_what_the_adapter_does_not_do_is_refused(settings: RunSettings, message: str) -> None:
+    with pytest.raises(TrainingRefused, match=f"{message}.* train on one node"):
+        check_for_verl(settings)
+
+
+def test_the_folder_holds_what_the_processes_of_a_run_read(
+    inputs: RunInputs, tmp_path: Path
+) -> None:
+    write_folder(inputs, tmp_path)
+    write_folder(inputs, tmp_path)
+    rows = parquet.read_table(tmp_path / "problems.parquet").to_pylist()
+    assert [row["reward_model"]["ground_truth"] for row in rows] == [
+        own.answer for own in inputs.problems.problems
+    ]
+    other = replace(inputs, settings=replace(inputs.settings, strength=0.3))
+    with pytest.raises(TrainingRefused, match="other settings"):
+        write_folder(other, tmp_path)
+
+
+def test_the_policys_step_is_that_of_the_other_trainer(inputs: RunInputs) -> None:
+    authors = replace(inputs.settings, policy=PolicySettings(loss="dapo", warmup_steps=10))
+    found = hydra_overrides(replace(inputs, settings=authors), Path("/run"), Cluster(2, 4))
+    wanted = {
+        "trainer.nnodes=2",
+        "trainer.n_gpus_per_node=4",
+        "actor_rollout_ref.actor.loss_agg_mode=token-mean",
+        "actor_rollout_ref.actor.optim.lr_warmup_steps=10",
+        "algorithm.rollout_correction.rollout_is=token",
+        "+rlcm.run='/run'",
+    }
+    assert wanted <= set(found)
+
+
+def step() -> Batch:
+    """Two rollouts with two budgets each, whose states lie along the target."""
+    targets = [(0.0, 1.0), (0.0, 0.0)]
+    states = {
+        row: torch.tensor([*own, 0.5])[:, None].repeat(1, 4) + row / 10
+        for row, own in enumerate(targets)
+    }
+    graded = [GradedRollout(own[-1] == 1, target_B=own) for own in targets]
+    return Batch([[], []], [[], []], [9, 9], [(3, 6), (3, 6)], [], targets, states, graded)
+
+
+def test_the_reward_is_the_methods_over_the_probes_readings() -> None:
+    settings = replace(SMALL, strength=0.5, probe=ProbeSettings(width=4))
+    supervision, batch = Supervision(settings), step()
+    rewards, curves = supervision.rewards(batch)
+    expected = []
+    for own in batch.graded:
+        low, high = own.confidence_B
+        margin = high - low if own.is_right else -(low + high) / 2
+        expected.append((1 if own.is_right else -1) + 0.5 * margin)
+    assert rewards == pytest.approx(expected)
+    assert curves["accuracy"] == 0.5
+    assert curves["probe/target"] == 0.25
+
+
+@pytest.mark.parametrize("learns_first", [True, False])
+def test_the_probe_learns_before_or_after_rewards_read_it(learns_first: bool) -> None:
+    probe = ProbeSettings(width=4, learns_first=learns_first, learning_rate=0.1, updates=20)
+    supervision, untrained = Supervision(replace(SMALL, probe=probe)), step()
+    supervision.rewards(untrained)
+    again = Supervision(replace(SMALL, probe=replace(probe, updates=1, learning_rate=1e-9)))
+    first = step()
+    again.rewards(first)
+    same = untrained.graded[0].confidence_B == pytest.approx(first.graded[0].confidence_B, abs=1e-4)
+    assert same is not learns_first

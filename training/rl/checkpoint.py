@@ -1,0 +1,81 @@
+"""`rlcm train export`: the folder for the service from a checkpoint of a run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from rlcm_serve.engine.model_files import ModelFiles, resolve_model
+from rlcm_serve.engine.worker.probe import Probe
+from rlcm_serve.evaluation.grading import grader_named
+from training.errors import TrainingRefused
+from training.provenance import commit
+from training.rl.export import TrainingRecord, write_policy
+from training.rl.folder import chosen_checkpoint, remembered
+from training.rl.problems import load_problems
+from training.rl.settings import RunSettings
+from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe
+
+
+def export_checkpoint(run: Path, step: str, out: Path) -> int:
+    """Writes a checkpoint of a run as a folder for `rlcm serve --model`; returns its step.
+
+    Args:
+        run: `--out` of the training; it may still be under way.
+        step: a number of steps, `last` or `best`.
+        out: the new folder.
+
+    Raises:
+        TrainingRefused: there is no such run or checkpoint, its weights are in shards that only
+            the training can read, or `out` is not empty.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise TrainingRefused(f"{out} is not empty: give a new folder")
+    settings = remembered(run)
+    checkpoint, state = chosen_checkpoint(run, step)
+    if not any(checkpoint.glob("*.safetensors")):
+        raise TrainingRefused(
+            f"{checkpoint} holds no whole weights: train with fsdp_state_dict_type: FULL_STATE_DICT"
+        )
+    curves = [entry for entry in state["log_history"] if "reward" in entry]
+    write_checkpoint(settings, checkpoint, checkpoint, out, curves)
+    return int(state["global_step"])
+
+
+def write_checkpoint(
+    settings: RunSettings, weights: Path, probe: Path, out: Path, curves: list[dict[str, Any]]
+) -> None:
+    """Writes weights and a probe of a run as a folder for the service.
+
+    Args:
+        settings: of the run.
+        weights: folder of a whole model or of adapters.
+        probe: folder of the probe's state, if the run trains one.
+        out: the new folder.
+        curves: of the training.
+    """
+    with grader_named("math") as grader:
+        problems = load_problems(settings.data, grader, settings.seed)
+    base = ModelFiles.read(resolve_model(settings.model))
+    own = _probe(probe, settings)
+    record = TrainingRecord(settings, problems, base, curves, own is not None, commit())
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=out.parent) as folder:
+        copied = Path(folder) / "weights"
+        shutil.copytree(weights, copied, ignore=shutil.ignore_patterns("*.pt", "*.pth"))
+        write_policy(copied, own, record, out)
+
+
+def _probe(checkpoint: Path, settings: RunSettings) -> Probe | None:
+    """The probe that the service can read; None if the run trains none."""
+    if not settings.forces or not settings.probe.is_servable:
+        return None
+    state = torch.load(checkpoint / PROBE_STATE, map_location="cpu")
+    hidden_size = len(state["weights"]["mean_H"])
+    probe = JointProbe(hidden_size, settings.probe, settings.seed)
+    probe.load_state_dict(state["weights"])
+    return probe.as_probe()

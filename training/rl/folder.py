@@ -1,0 +1,121 @@
+"""The folder of a run: its settings, and the checkpoints from which it continues.
+
+All processes of a run must see the same folder: on several nodes it lies on a shared file system.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from calibration.files import write_text
+from training.errors import TrainingRefused
+from training.rl.arguments import CHECKPOINTS
+from training.rl.settings import RunSettings
+
+SETTINGS = "settings.json"
+_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+
+
+def remember(settings: RunSettings, out: Path, writes: bool = True) -> None:
+    """Keeps the settings in the run's folder, atomically.
+
+    A run that continues must have the same settings as before. Only `steps` may rise: that extends
+    the run. Settings that an earlier version did not know had their defaults.
+
+    Args:
+        writes: whether this process writes them; of several processes one does.
+
+    Raises:
+        TrainingRefused: the folder holds a run with other settings.
+    """
+    path = out / SETTINGS
+    now = _as_json(settings)
+    if path.exists():
+        before = _as_json(remembered(out))
+        changed = [name for name in now if now[name] != before.get(name)]
+        if changed == ["steps"] and now["steps"] < before["steps"]:
+            raise TrainingRefused(
+                f"{out} holds a run of {before['steps']} steps, more than {now['steps']}: give as "
+                "many or more, or another --out to start again"
+            )
+        if set(changed) - {"steps"}:
+            raise TrainingRefused(
+                f"{out} holds a run with other settings ({', '.join(changed)}): use the same to "
+                "continue, or another --out to start again"
+            )
+    out.mkdir(parents=True, exist_ok=True)
+    if writes:
+        write_text(path, json.dumps(now, indent=1) + "\n")
+
+
+def _as_json(settings: RunSettings) -> dict[str, Any]:
+    """All settings, as they read after a way through JSON."""
+    table: dict[str, Any] = json.loads(json.dumps(settings.to_json(), default=list))
+    return table
+
+
+def remembered(out: Path) -> RunSettings:
+    """The settings of a run that was started.
+
+    Raises:
+        TrainingRefused: the folder holds no run.
+    """
+    path = out / SETTINGS
+    if not path.exists():
+        raise TrainingRefused(f"{out} holds no run: give the --out of an `rlcm train rl`")
+    return RunSettings.from_json(json.loads(path.read_text()), str(path))
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest complete checkpoint: a kill may leave a newer one half written."""
+    found = checkpoints(folder)
+    return found[max(found)] if found else None
+
+
+def checkpoints(folder: Path) -> dict[int, Path]:
+    """The complete checkpoints, by step."""
+    return {
+        int(match.group(1)): path
+        for path in folder.glob("checkpoint-*")
+        if (match := _CHECKPOINT.fullmatch(path.name)) and _state(path) is not None
+    }
+
+
+def chosen_checkpoint(out: Path, step: str) -> tuple[Path, dict[str, Any]]:
+    """A checkpoint of a run, and TRL's state at it.
+
+    Args:
+        step: a number of steps, `last`, or `best`: the highest accuracy on held-out problems.
+
+    Raises:
+        TrainingRefused: there is no such checkpoint; the message lists those there are.
+    """
+    found = checkpoints(out / CHECKPOINTS)
+    at: int | None = int(step) if step.isdecimal() else None
+    if found and step == "last":
+        at = max(found)
+    elif found and step == "best":
+        at = (_state(found[max(found)]) or {}).get("best_global_step")
+        if at is None:
+            raise TrainingRefused(
+                f"{out} was trained without [evaluation], so no checkpoint is known to be best: "
+                "give --step last, or a number of steps"
+            )
+    if at not in found:
+        names = ", ".join(str(number) for number in sorted(found)) or "none"
+        raise TrainingRefused(
+            f"{out} holds no complete checkpoint {step}: its steps are {names}; give one of them"
+        )
+    return found[at], _state(found[at]) or {}
+
+
+def _state(checkpoint: Path) -> dict[str, Any] | None:
+    """TRL's own state, which it writes last; None if it is missing or half written."""
+    try:
+        state: dict[str, Any] = json.loads((checkpoint / "trainer_state.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return state
