@@ -5,6 +5,8 @@ Both read and write files of the repository, so they run from its top folder.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -13,13 +15,16 @@ import typer
 from rich.console import Console
 
 from rlcm_serve.cli import run_app
-from studies.paper.report.write import write_report
-from studies.paper.runs import paper_runs, run_named
+from studies.paper.repeated import WARM_START, repeated_study, runs_of
+from studies.paper.report.write import REPEATED, write_report
+from studies.paper.runs import PaperRun, paper_runs, repeated_runs, run_named
 from studies.paper.stages import Study
 from studies.paper.study import carry_out, smoke_study
 from studies.smoke import SMOKE
 
-RESULTS = Path("studies/results/paper")
+RESULTS, PAGE = Path("studies/results/paper"), Path("docs/studies/paper-at-toy-scale.md")
+REPEATED_RESULTS = Path("studies/results/paper-all")
+REPEATED_PAGE = REPEATED_RESULTS / "report.md"
 
 app = typer.Typer(
     help="Train and measure what the RLCM paper compares, and write the page about it.",
@@ -62,22 +67,82 @@ def run_studies(
     study = Study(config=config, benchmark=data, out=out, results=results, threads=threads)
     console = Console()
     if list_only:
-        for run in runs:
-            console.print(f"{run.name}{' (done)' if study.is_done(run) else ''}")
+        _list(runs, results, console)
         return
     carry_out(study, runs, jobs, console)
 
 
+@app.command("all")
+def run_all(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of runs. Default: every run.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="Base model: a folder or a name.")] = WARM_START,
+    methods: Annotated[
+        str | None, typer.Option(help="Only these methods, with commas between them.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for policies and evaluations.")] = Path(
+        "runs/paper-all"
+    ),
+    results: Annotated[
+        Path, typer.Option(help="Folder for the results: one JSON file per run.")
+    ] = REPEATED_RESULTS,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of runs at a time.")] = 2,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="List the runs, and do nothing else.")
+    ] = False,
+    smoke: Smoke = False,
+) -> None:
+    """Train and evaluate every method with three seeds, on the primary comparison's problems."""
+    console = Console()
+    if smoke:
+        with TemporaryDirectory() as folder:
+            study = smoke_study(Path(folder))
+            study = replace(study, probe_problems=Path(study.benchmark), temperature=1.0)
+            carry_out(study, [run_named("rlcm-0.05-1", repeated_runs())], 1, console)
+        return
+    chosen = runs_of(methods)
+    runs = [run_named(name, repeated_runs()) for name in names] if names else chosen
+    if list_only:
+        _list(runs, results, console)
+        return
+    carry_out(repeated_study(out, results, model), runs, jobs, console)
+
+
+def _list(runs: Sequence[PaperRun], results: Path, console: Console) -> None:
+    for run in runs:
+        is_done = (results / f"{run.name}.json").exists()
+        console.print(f"{run.name}{' (done)' if is_done else ''}")
+
+
 @app.command("report")
 def report_results(
-    results: Annotated[Path, typer.Option(help="Folder with the results.")] = RESULTS,
+    results: Annotated[
+        Path | None, typer.Option(help="Folder with the results. Default: the study's.")
+    ] = None,
     page: Annotated[
-        Path,
-        typer.Option(help="Markdown page to update. A missing page is created."),
-    ] = Path("docs/studies/paper-at-toy-scale.md"),
+        Path | None,
+        typer.Option(
+            help="Markdown page to update; a missing one is created. Default: the study's."
+        ),
+    ] = None,
+    every_seed: Annotated[
+        bool, typer.Option("--every-seed", help="The study that `all` makes.")
+    ] = False,
     smoke: Smoke = False,
 ) -> None:
     """Write the paper's tables and figures from the results into a page."""
+    if every_seed:
+        written = write_report(
+            results or REPEATED_RESULTS,
+            page or REPEATED_PAGE,
+            repeated_runs(),
+            REPEATED,
+            "Three seeds of every method",
+        )
+        Console().print(f"{written}", markup=False, highlight=False, soft_wrap=True)
+        return
+    results, page = results or RESULTS, page or PAGE
     if smoke:
         with TemporaryDirectory() as folder:
             print(write_report(results, Path(folder) / page.name).name)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
 import numpy as np
 
-from calibration.files import write_text
 from calibration.metrics.scores import ScoredRollouts
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.measuring.measures import RunMeasures
+from rlcm_serve.evaluation.measuring.measures import Marker, RunMeasures
+from studies.paper.result_files import read_folder, write_result
 
 CURVES = (
     "accuracy",
@@ -74,8 +73,8 @@ class Rollouts:
             answer_class=tuple(tuple(scored.answer_class_R[own].tolist()) for own in rows),
         )
 
-    def scored(self, only: str = "") -> ScoredRollouts:
-        """Scored rollouts of all problems, or of problems whose part begins with `only`."""
+    def scored(self, only: str | tuple[str, ...] = "") -> ScoredRollouts:
+        """Scored rollouts of all problems, or of those whose part begins with (one of) `only`."""
         kept = [at for at, part in enumerate(self.parts) if part.startswith(only)]
         counts = [len(self.right[at]) for at in kept]
         return ScoredRollouts(
@@ -100,6 +99,7 @@ class Result:
         curves: by name, an entry per step.
         measures: of the evaluation, only for the run's own source.
         rollouts: the rollouts that were measured.
+        phrases: markers of doubt that occur, by phrase; older files have none.
     """
 
     name: str
@@ -115,13 +115,11 @@ class Result:
     curves: dict[str, tuple[float, ...]]
     measures: RunMeasures
     rollouts: Rollouts
+    phrases: tuple[Marker, ...] = ()
 
     def write(self, folder: Path) -> Path:
         """Writes `NAME.json` atomically."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.name}.json"
-        write_text(path, msgspec.json.encode(self).decode() + "\n")
-        return path
+        return write_result(self, folder)
 
 
 def read_results(folder: Path) -> dict[str, Result]:
@@ -130,17 +128,7 @@ def read_results(folder: Path) -> dict[str, Result]:
     Raises:
         RequestRefused: the folder has no results, or a file is not a result.
     """
-    found = {}
-    for path in sorted(folder.glob("*.json")):
-        try:
-            result = msgspec.json.decode(path.read_bytes(), type=Result)
-        except msgspec.DecodeError as error:
-            raise RequestRefused(
-                "results",
-                f"{path} is no valid result ({error}): delete it, then "
-                "`python -m studies.paper run` writes a new one",
-            ) from error
-        found[result.name] = result
+    found = read_folder(folder, Result, "python -m studies.paper run")
     if not found:
         raise RequestRefused(
             "results", f"{folder} holds no result: run `python -m studies.paper run` first"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from training.errors import TrainingRefused
@@ -22,6 +22,8 @@ COMPARED = ("grpo", "rlcr", "c2gspg", "rlcm")
 """Methods compared with the base model (Table 1)."""
 ABLATED = ("final-brier", "final-margin", "process-brier")
 """Methods compared with RLCM (§4.5)."""
+AUTHORS = ("rlcm-authors", "rlcr-authors")
+"""Methods as the authors' code runs them; only in `repeated_runs`."""
 REPEATED = (BASE, "grpo", "rlcm")
 """Methods with three seeds."""
 VOTING_ROLLOUTS, ROLLOUTS = 16, 4
@@ -54,6 +56,11 @@ class PaperRun:
         return self.method not in (BASE, "grpo")
 
     @property
+    def has_own_strength(self) -> bool:
+        """Whether λ is the method's default."""
+        return self.strength == (0.0 if self.trains is None else self.trains.strength)
+
+    @property
     def trains(self) -> Method | None:
         """The training method; None for the base model."""
         return None if self.method == BASE else METHODS[self.method]
@@ -66,8 +73,7 @@ class PaperRun:
     @property
     def rollouts(self) -> int:
         """Rollouts per problem at evaluation."""
-        own = 0.0 if self.trains is None else self.trains.strength
-        is_compared = self.method in (BASE, *COMPARED) and self.strength == own
+        is_compared = self.method in (BASE, *COMPARED) and self.has_own_strength
         votes = is_compared and self.seed == SEEDS[0]
         return VOTING_ROLLOUTS if votes else ROLLOUTS
 
@@ -77,13 +83,20 @@ def paper_runs() -> tuple[PaperRun, ...]:
     return tuple(dict.fromkeys(_all()))
 
 
-def run_named(name: str) -> PaperRun:
-    """The run of that name.
+def repeated_runs() -> tuple[PaperRun, ...]:
+    """Every run of `paper_runs`, and the authors' methods, with three seeds; seed by seed."""
+    variants = dict.fromkeys((run.method, run.strength) for run in paper_runs())
+    variants |= dict.fromkeys((method, METHODS[method].strength) for method in AUTHORS)
+    return tuple(PaperRun(method, seed, own) for seed in SEEDS for method, own in variants)
+
+
+def run_named(name: str, planned: Sequence[PaperRun] = ()) -> PaperRun:
+    """The run of that name among `planned`, by default `paper_runs`.
 
     Raises:
         TrainingRefused: no run has this name; the message lists the existing names.
     """
-    runs = {run.name: run for run in paper_runs()}
+    runs = {run.name: run for run in planned or paper_runs()}
     if name not in runs:
         raise TrainingRefused(f"{name!r} is no run of the paper: take one of {', '.join(runs)}")
     return runs[name]

@@ -8,22 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
-import shlex
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import lock_descriptor
-
-from calibration.files import write_text
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.evaluation.datasets.loading import load
@@ -31,10 +22,9 @@ from rlcm_serve.evaluation.grading import grader_named
 from rlcm_serve.evaluation.measuring.measures import RunMeasures
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.sources import Source
+from studies.paper.commands import Stages
 from studies.paper.result import CURVES, Result, Rollouts, Stage
 from studies.paper.runs import BASE, PaperRun
-from training.errors import TrainingRefused
-from training.provenance import commit
 from training.rl.export import FACTS
 from training.rl.problems import load_problems
 from training.rl.settings import RunSettings
@@ -43,6 +33,8 @@ PROBE_PROBLEMS, PROBE_ROLLOUTS = 80, 8
 """Problems, and rollouts of each, for a post-hoc probe (RLCM App. B)."""
 TEMPERATURE = 0.6
 """Sampling temperature of the evaluation (RLCM App. B)."""
+POSTHOC = "posthoc"
+"""Folder of a study's own probe in the model's folder."""
 ANSWERS = 1
 """Forced answers at every reading of the evaluation."""
 
@@ -57,6 +49,10 @@ class Study:
         out: folder of the runs.
         results: folder of the results.
         threads: CPU threads of each process.
+        temperature: of the evaluation.
+        rollouts: of each problem at evaluation; None: as each run says.
+        probe_problems: JSON Lines. With it, one probe per run is made afterwards for every method
+            that a probe reads, on these problems, on states alone, at the evaluation's temperature.
     """
 
     config: Path
@@ -64,6 +60,9 @@ class Study:
     out: Path
     results: Path
     threads: int
+    temperature: float = TEMPERATURE
+    rollouts: int | None = None
+    probe_problems: Path | None = None
 
     def settings(self, run: PaperRun) -> RunSettings:
         """The training settings of a run."""
@@ -93,6 +92,11 @@ class Running:
         return self.study.out / self.run.name
 
     @property
+    def stages(self) -> Stages:
+        """The run's commands."""
+        return Stages(self.folder)
+
+    @property
     def evaluated(self) -> Path:
         """Folder of the evaluation."""
         return self.folder / "eval"
@@ -104,26 +108,11 @@ class Running:
             TrainingRefused: a stage fails; its log has the reason.
         """
         settings = self.study.settings(self.run)
-        with self._alone():
+        with self.stages.alone():
             training = self._train(settings)
             probe = self._fit_probe(settings)
             evaluation = self._evaluate(settings)
             return self._result(training, probe, evaluation).write(self.study.results)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Holds a lock that stages inherit, as a stage may outlive this process."""
-        self.study.out.mkdir(parents=True, exist_ok=True)
-        held = f"{self.run.name} is under way in another process: wait until it ends, or stop it"
-        with self._lock.open("w") as file:
-            if not lock_descriptor(file.fileno(), blocking=False):
-                raise TrainingRefused(held)
-            os.set_inheritable(file.fileno(), True)
-            yield
-
-    @property
-    def _lock(self) -> Path:
-        return self.study.out / f"{self.run.name}.lock"
 
     def _train(self, settings: RunSettings) -> Stage | None:
         """Trains the policy; the base model is only copied, so that it gets its own probe."""
@@ -137,7 +126,7 @@ class Running:
             if self.run.has_strength:
                 arguments += ["--strength", self.run.strength]
             arguments += ["--threads", self.study.threads, "--out", self.folder]
-            self._rlcm("training", arguments)
+            self.stages.rlcm("training", arguments)
         facts = json.loads((self.folder / FACTS).read_text())
         return Stage(facts["command"], facts["commit"], facts["seconds"])
 
@@ -154,6 +143,8 @@ class Running:
     def _fit_probe(self, settings: RunSettings) -> Stage | None:
         """Fits a probe if the evaluation needs one and training made none (RLCM App. B)."""
         trains = self.run.trains
+        if self.study.probe_problems is not None:
+            return self._fit_same_probe(settings, self.study.probe_problems)
         if trains and (settings.forces or trains.confidence is not Source.PROBE):
             return None
         arguments: list[object] = ["train", "probe", "--model", self.folder]
@@ -165,7 +156,18 @@ class Running:
         ]
         arguments += ["--rollouts", PROBE_ROLLOUTS, "--samples", settings.budgets.samples]
         arguments += ["--max-tokens", settings.rollouts.max_tokens]
-        return self._stage("probe", arguments)
+        return self.stages.stage("probe", arguments)
+
+    def _fit_same_probe(self, settings: RunSettings, problems: Path) -> Stage | None:
+        """The probe that is the same for every method that a probe reads."""
+        if self._source() is not Source.PROBE:
+            return None
+        arguments: list[object] = ["train", "probe", "--model", self.folder, "--data", problems]
+        arguments += ["--inputs", "state", "--interval", settings.budgets.interval]
+        arguments += ["--rollouts", PROBE_ROLLOUTS, "--samples", settings.budgets.samples]
+        arguments += ["--max-tokens", settings.rollouts.max_tokens]
+        arguments += ["--temperature", self.study.temperature, "--out", self.folder / POSTHOC]
+        return self.stages.stage("probe", arguments)
 
     def _probe_problems(self, settings: RunSettings) -> Path:
         """A file with some of the training problems; the sample depends on the seed."""
@@ -185,14 +187,18 @@ class Running:
 
     def _evaluate(self, settings: RunSettings) -> Stage:
         arguments: list[object] = ["eval", "--data", self.study.benchmark, "--model", self.folder]
-        arguments += ["--rollouts", self.run.rollouts, "--answers", ANSWERS]
-        arguments += ["--budgets", settings.budgets.interval, "--temperature", TEMPERATURE]
+        rollouts = self.study.rollouts or self.run.rollouts
+        arguments += ["--rollouts", rollouts, "--answers", ANSWERS]
+        arguments += ["--budgets", settings.budgets.interval]
+        arguments += ["--temperature", self.study.temperature]
         arguments += ["--max-tokens", settings.rollouts.max_tokens]
         arguments += ["--confidence", self._source(), "--sources", self._source()]
         if self._request(settings):
             arguments += ["--request", self._request(settings)]
+        if self.study.probe_problems is not None and self._source() is Source.PROBE:
+            arguments += ["--probe", self.folder / POSTHOC]
         arguments += ["--out", self.evaluated]
-        return self._stage("evaluation", arguments)
+        return self.stages.stage("evaluation", arguments)
 
     def _source(self) -> Source:
         return Source.PROBE if self.run.trains is None else self.run.trains.confidence
@@ -226,42 +232,8 @@ class Running:
                 evaluated.problem_ids(name),
                 load(self.study.benchmark).parts,
             ),
+            phrases=tuple(found for found in benchmark.indicators if found.per_rollout.value),
         )
-
-    def _stage(self, name: str, arguments: Sequence[object]) -> Stage:
-        """Runs a stage unless it is complete; returns its command, commit and seconds.
-
-        Raises:
-            TrainingRefused: the stage was completed or started with another command.
-        """
-        path, typed = self.folder / f"{name}.stage.json", _typed(arguments)
-        note: dict[str, Any] = {"command": typed}
-        if path.exists():
-            note = json.loads(path.read_text())
-        if note["command"] != typed:
-            raise TrainingRefused(
-                f"{self.folder} holds the {name} of another command ({note['command']}): remove "
-                "the folder to do it anew"
-            )
-        if not note.get("done"):
-            with _noted(path, note):
-                self._rlcm(name, arguments)
-        return Stage(typed, note["commit"], round(note["seconds"], 1))
-
-    def _rlcm(self, name: str, arguments: Sequence[object]) -> None:
-        log = self.folder.with_name(f"{self.run.name}.{name}.log")
-        program = Path(sys.executable).with_name("rlcm")
-        with log.open("a") as output:
-            done = subprocess.run(
-                [str(program), *map(str, arguments)],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                close_fds=False,  # the lock stays held while it runs
-            )
-        if done.returncode:
-            raise TrainingRefused(
-                f"{_typed(arguments)} ended with {done.returncode}: {log} says why"
-            )
 
 
 def of_one_source(measures: RunMeasures) -> RunMeasures:
@@ -274,7 +246,7 @@ def of_one_source(measures: RunMeasures) -> RunMeasures:
                 benchmark,
                 sources=tuple(each for each in benchmark.sources if each.source == own),
                 controlled=tuple(each for each in benchmark.controlled if each.source == own),
-                frontiers=tuple(each for each in benchmark.frontiers if each.source == own),
+                frontiers=tuple(each for each in benchmark.plain_frontiers if each.source == own),
                 indicators=(),
             )
         )
@@ -292,29 +264,3 @@ def _curves(steps: Sequence[dict[str, Any]]) -> dict[str, tuple[float, ...]]:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
-
-
-def _typed(arguments: Sequence[object]) -> str:
-    return shlex.join(["rlcm", *map(str, arguments)])
-
-
-@contextmanager
-def _noted(path: Path, note: dict[str, Any]) -> Iterator[None]:
-    """Stores a stage's commit, its seconds over all sessions, and at the end its completion.
-
-    The seconds of a killed session are lost.
-    """
-    before = note.get("seconds", 0.0)
-    note |= {"commit": commit(), "seconds": before, "done": False}
-    _write(path, note)
-    began = time.monotonic()
-    try:
-        yield
-        note["done"] = True
-    finally:
-        note["seconds"] = before + time.monotonic() - began
-        _write(path, note)
-
-
-def _write(path: Path, note: dict[str, Any]) -> None:
-    write_text(path, json.dumps(note) + "\n")

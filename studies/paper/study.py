@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Protocol
 
 from rich.console import Console
 
@@ -56,22 +57,42 @@ def carry_out(study: Study, runs: Sequence[PaperRun], jobs: int, console: Consol
     """
     missing = [run for run in runs if not study.is_done(run)]
     console.print(f"{len(runs) - len(missing)} of {len(runs)} runs are done")
+    complete([Running(study, run) for run in missing], jobs, console)
+
+
+class Unfinished(Protocol):
+    """A run in progress."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of its model; the run has its name."""
+
+    def finish(self) -> Path:
+        """Completes it; returns the path of the result."""
+
+
+def complete(missing: Sequence[Unfinished], jobs: int, console: Console) -> None:
+    """Completes runs, some at a time. A failed run does not stop the others.
+
+    Raises:
+        TrainingRefused: as `carry_out`.
+    """
     failed = []
     with ThreadPoolExecutor(jobs) as pool:
-        under_way = {pool.submit(_finish, study, run, console): run for run in missing}
+        under_way = {pool.submit(_finish, run, console): run.folder.name for run in missing}
         try:
             for ended in as_completed(under_way):
                 if error := ended.exception():
-                    failed.append(f"{under_way[ended].name}: {error!r}")
-                    console.print(f"{under_way[ended].name} failed", style="red")
+                    failed.append(f"{under_way[ended]}: {error!r}")
+                    console.print(f"{under_way[ended]} failed", style="red")
         finally:
             pool.shutdown(cancel_futures=True)
     if failed:
         raise TrainingRefused("; ".join(failed))
 
 
-def _finish(study: Study, run: PaperRun, console: Console) -> None:
-    began = time.monotonic()
-    console.print(f"{run.name} begins; its logs are in {study.out}")
-    path = Running(study, run).finish()
-    console.print(f"{run.name} ended after {(time.monotonic() - began) / 60:.0f} min: {path}")
+def _finish(run: Unfinished, console: Console) -> None:
+    began, name = time.monotonic(), run.folder.name
+    console.print(f"{name} begins; its logs are in {run.folder.parent}")
+    path = run.finish()
+    console.print(f"{name} ended after {(time.monotonic() - began) / 60:.0f} min: {path}")

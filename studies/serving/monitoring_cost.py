@@ -20,7 +20,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
 from calibration import ExitPolicy, ExitReason
+from calibration.monitoring.reference import ReferenceCounts
 from rlcm_serve.core import Guarantee, Question, Reading, Rollout, Sample, Solution
 from rlcm_serve.errors import NotReady
 from rlcm_serve.evidence.records import new_id
@@ -28,6 +31,7 @@ from rlcm_serve.monitoring.advance import Monitor
 from rlcm_serve.monitoring.records import Label, MonitorKind
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.store.answers.betting import LOOK_EVERY, Betting
 from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.answers.monitors import Watched
 from rlcm_serve.store.caller import ANYONE
@@ -38,8 +42,8 @@ from studies.smoke import study_parser
 AT_A_TIME = 64
 CASES = ((128, 0.05), (16, 0.05))
 """Questions in a second, and the share that is drawn."""
-SECONDS = 21
-"""Of one run: two looks of the monitors with news."""
+SECONDS = 19
+"""Of one run: two looks of the monitors with news, and one before."""
 PAIRS = 3
 ALPHAS = tuple(round(0.02 * number, 2) for number in range(1, 9))
 DIGEST = "0123456789ab" + "0" * 52
@@ -49,9 +53,10 @@ Given = Callable[[Solution], Solution]
 
 def solution(number: int) -> Solution:
     """An answer at one of eight levels; one in ten is wrong, one in ten declined."""
-    confidence = random.Random(number).random()
-    rollout = Rollout((1,) * 100, "", ExitReason.HIGH, (Reading(100, confidence),))
-    answer = None if number % 10 == 9 else "8"
+    draw = random.Random(number)
+    confidence, tokens = draw.random(), 32 * draw.randint(1, 10)
+    rollout = Rollout((1,) * tokens, "", ExitReason.HIGH, (Reading(tokens, confidence),))
+    answer = None if draw.random() < 0.1 else "8"
     guarantee = Guarantee(
         risk="selective",
         alpha_requested=0.1,
@@ -73,12 +78,19 @@ def solution(number: int) -> Solution:
         policy=ExitPolicy(),
         guarantee=guarantee,
         no_guarantee_reason=None,
+        familiarity=random.Random(-number).random(),
     )
 
 
 def levels() -> list[Watched]:
     """The monitors of eight levels, with the readings of 1600 calibration problems."""
-    reference = {"declined": [1440, 160], "confidence": [80] * 20}
+    known = {
+        "declined": np.arange(1600) < 160,
+        "familiarity": np.linspace(0, 1, 1600),
+        "confidence": np.linspace(0.001, 0.999, 1600),
+        "tokens": 4 + 32 * (1 + np.arange(1600) % 10),
+    }
+    reference = {name: ReferenceCounts.of(name, one).by_bin() for name, one in known.items()}
     return [
         Watched(
             Monitor(
@@ -88,7 +100,7 @@ def levels() -> list[Watched]:
             whole_delta=0.1,
         )
         for alpha in ALPHAS
-        for what in MonitorKind
+        for what in (MonitorKind.RISK, MonitorKind.DRIFT)  # no shadow runs
     ]
 
 
@@ -113,16 +125,25 @@ async def cpu_of(monitoring: LiveMonitoring | None, questions: int, rate: float)
                 await monitoring.threads.write(monitoring.answers.label, [label], ANYONE)
 
     before = time.process_time()
+    ended = asyncio.Event()
     looking = None
     if monitoring is not None:
-        looking = asyncio.create_task(monitoring.betting.run(_no_engine))
+        looking = asyncio.create_task(_look(monitoring.betting, ended))
     await asyncio.gather(*(ask_in_turn() for _ in range(AT_A_TIME)))
     if monitoring is not None and looking is not None:
         await monitoring.writer.written()
-        looking.cancel()
-        with suppress(asyncio.CancelledError):
-            await looking
+        ended.set()
+        await looking
     return time.process_time() - before
+
+
+async def _look(betting: Betting, ended: asyncio.Event) -> None:
+    """Looks as often as a service, and once at the end: so the monitors see every answer."""
+    while not ended.is_set():
+        await asyncio.to_thread(betting.work, _no_engine)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), LOOK_EVERY)
+    await asyncio.to_thread(betting.work, _no_engine)
 
 
 async def measure(url: str, state: Path, questions: int, rate: int, share: float) -> None:

@@ -22,6 +22,7 @@ from calibration.monitoring.drift_test import DriftTest
 from calibration.monitoring.risk_test import risk_at
 from calibration.monitoring.starts import Array
 from studies.smoke import study_parser
+from studies.statistics.drift_worlds import Questions, drift_of_all
 from studies.statistics.monitoring_worlds import (
     FixedReference,
     adversary,
@@ -56,6 +57,11 @@ NULLS = {
     "a worse kind is audited more": two_kinds(ALPHA),
     "an adversary knows the wealth": adversary(ALPHA, 0.5),
     "half of the wrong answers get no label": steady(ALPHA, share=0.5, missing=0.5),
+}
+CHANGED_QUESTIONS = {
+    "harder by half a deviation": Questions(harder=0.5),
+    "less familiar by half a deviation": Questions(unfamiliar=0.5),
+    "the same, a quarter longer": Questions(longer=1.25),
 }
 MOVING = NULLS | {"the risk moves in waves": WAVES}
 
@@ -212,6 +218,37 @@ def drift(runs: int, steps: int) -> Iterator[Row]:
             }  # fmt: skip
 
 
+def all_statistics(runs: int, steps: int) -> Iterator[Row]:
+    """A level's whole drift monitor: four statistics of the same questions share delta."""
+    steps, same = 2 * steps // 3, Questions()
+    for problems in (100, 300, 1000):
+        for is_pooled in (False, True):
+            found = drift_of_all(
+                same, same, problems=problems, at=0, steps=steps, delta=DELTA, size=runs,
+                is_pooled=is_pooled,
+            )  # fmt: skip
+            yield {
+                "part": "all statistics, false alarms", "problems": problems, "delta": DELTA,
+                "broken": is_pooled, "readings": steps,
+                "alarmed": float(np.isfinite(found.alarm_M).mean()),
+            }  # fmt: skip
+    for name, changed in CHANGED_QUESTIONS.items():
+        for problems in (300, 1000):
+            found = drift_of_all(
+                same, changed, problems=problems, at=0, steps=steps // 2, delta=DELTA, size=runs
+            )
+            yield {
+                "part": "all statistics, power", "world": name, "problems": problems,
+                "delta": DELTA, "within": steps // 2,
+                "median_readings": finite(np.quantile(found.alarm_M, 0.5, method="lower")),
+                "found": float(np.isfinite(found.alarm_M).mean()),
+                "named": {
+                    name: float(np.isfinite(alarm_M).mean())
+                    for name, alarm_M in found.by_statistic.items()
+                },
+            }  # fmt: skip
+
+
 PARTS = {
     "power": risk_power,
     "mapie": risk_power_of_mapie,
@@ -219,6 +256,7 @@ PARTS = {
     "completion": completion_order,
     "interval": interval_misses,
     "drift": drift,
+    "all-statistics": all_statistics,
 }
 
 

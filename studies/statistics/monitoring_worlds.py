@@ -205,9 +205,9 @@ def drift_alarms(
 class FixedReference(DriftTest):
     """Broken: ranks among the calibration alone. Its p-values depend on each other."""
 
-    def add(self, bin_M: NDArray[np.intp], tie_M: Array) -> Array:
+    def add(self, bin_M: NDArray[np.intp], tie_M: Array, known_M: Mask | None = None) -> Array:
         """As in `DriftTest.add`."""
         counts_MK = self.state["counts"].copy()
-        p_M = super().add(bin_M, tie_M)
+        p_M = super().add(bin_M, tie_M, known_M)
         self.state["counts"] = counts_MK
         return p_M

@@ -84,6 +84,11 @@ class Population:
         return len(self.rows_UR)
 
     @property
+    def unit_size(self) -> int:
+        """Number of problems of a unit."""
+        return self.traces.n_problems // self.n_units
+
+    @property
     def averaged(self) -> bool:
         """Whether a unit's loss averages several draws of the procedure."""
         return int(self.rows_UR.shape[1]) > self.procedure.samples
@@ -130,7 +135,7 @@ class Population:
         rows_R = self.rows_UR[unit_U].ravel()
         problem_UR = traces.problem_R[self.rows_UR]
         local_UR = problem_UR - problem_UR[:, :1]
-        size = int(local_UR[0, -1]) + 1
+        size = self.unit_size
         names = [f"{place:05d}" for place in range(len(unit_U))]
         grouped = traces.groups[0] is not None
         return replace(

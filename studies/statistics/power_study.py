@@ -54,7 +54,12 @@ from calibration.certificate.certify import certify_policies, default_p_value
 from calibration.testing.families import NEVER, full_budget
 from calibration.testing.fwer import delta_per_level
 from calibration.testing.learned_path import TOKEN_PRICE, choose_policy, learn_path
-from calibration.testing.methods import family_for, share_learned_from, split_traces
+from calibration.testing.methods import (
+    LEARN_FROM,
+    family_for,
+    share_learned_from,
+    split_traces,
+)
 from calibration.testing.recipe import FORK_FROM
 from studies.smoke import study_parser
 from studies.statistics.power_data import MODELS, TRACES, Population, populations, smallest
@@ -166,12 +171,15 @@ class Draw:
     Attributes:
         seed: of the betting test.
         replays: replays of policies on all drawn units, by the id of the policies' tuple.
+        learned: families learned from some of the drawn units, by method and promise, and their
+            replays on the others.
     """
 
     unit_U: NDArray[np.intp]
     rest_U: NDArray[np.intp] | None
     seed: int
     replays: dict[int, Replay] = field(default_factory=dict)
+    learned: dict[tuple[str, Promise], tuple[Family, Replay]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,6 +354,10 @@ class Study:
                 draw.replays[key] = self.pool.replay(draw.unit_U, family.policies)
             return family, draw.replays[key]
         order_U, test_U = self._split(Method(method), draw.unit_U)
+        if method == Method.AUTO and self.risk.answers_always and len(order_U) < LEARN_FROM:
+            method = Method.RESCALED_CHAINS  # too few units for a path
+        if (method, promise) in draw.learned:
+            return draw.learned[method, promise]
         level_delta = delta_per_level(DELTA, self.alphas, promise)
         if method == Method.SPLIT:
             family = self._learned(level_delta, order_U)
@@ -356,7 +368,12 @@ class Study:
                 TOKEN_PRICE, grid=population.grid_for(self.risk), order=population.take(order_U),
                 recording=population.traces, n_units=len(test_U),
             )  # fmt: skip
-        return family, self._replay(family.policies, test_U)
+        draw.learned[method, promise] = family, self._replay(family.policies, test_U)
+        return draw.learned[method, promise]
+
+    def forget_splits(self) -> None:
+        """Let the next draw decide by its own content which units are learned from."""
+        self._places.clear()
 
     def _learned(self, level_delta: float, order_U: NDArray[np.intp]) -> Family:
         """The family that `family_for` learns, without its replay."""
@@ -368,7 +385,7 @@ class Study:
     def _split(
         self, method: Method, unit_U: NDArray[np.intp]
     ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """The units to learn from and to test on; depends only on positions in the draw."""
+        """The units to learn from and to test on: the places of the first draw's serve them all."""
         key = method, len(unit_U)
         if key not in self._places:
             order, test = split_traces(method, self.risk, self.population.take(unit_U))
@@ -458,13 +475,16 @@ def check(chosen: Sequence[Population], n: int = 100, repeats: int = 2) -> None:
 
 
 def _check(study: Study, method: str, unit_U: NDArray[np.intp]) -> int:
+    by_content_U = np.argsort(study.population.take(unit_U).unit_P[:: study.population.unit_size])
+    unit_U = unit_U[by_content_U]  # the order in which certify tests
+    study.forget_splits()
     traces, order = study.population.take(unit_U), None
     test = traces
     if (method, Promise.POINTWISE, len(unit_U)) in study.from_order:
         order = study.population.order
     else:
         _, test = split_traces(Method(method), study.risk, traces)
-    found = study.served(method, Draw(unit_U, None, seed=int(test.digest[:8], 16)))
+    found = study.served(method, Draw(unit_U, None, test.seed))
     for (promise, kind), served in found.items():
         certificate = certify(
             traces, risk=study.risk, alphas=study.alphas, delta=DELTA, promise=promise,

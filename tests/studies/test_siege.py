@@ -10,7 +10,7 @@ from rlcm_serve.settings import Settings
 from studies.serving.siege.shots import BROKEN, Shooter
 from tests.service.listening import listening
 
-KEYS = dict.fromkeys(("admin", "solve", "other", "metrics", "revoked"), "rlcm_key")
+KEYS = dict.fromkeys(("admin", "solve", "other", "metrics", "label", "revoked"), "rlcm_key")
 
 
 @pytest.fixture(scope="module")

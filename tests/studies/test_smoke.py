@@ -46,6 +46,9 @@ ON_AN_ENGINE = (
     "serving.siege kill",
     "serving.siege soak",
     "paper run",
+    "paper all",
+    "paper.primary run",
+    "paper.within run",
 )
 ON_RAY = ("serving.ray_overhead",)
 """Need Ray: `make test-ray`."""

@@ -19,7 +19,13 @@ from calibration.report_kit.tables import ranked
 from calibration.report_kit.wording import number
 from rlcm_serve.evaluation.report.metrics import COLUMNS, HIGHER_IS_BETTER
 from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
-from studies.paper.report.results_index import ResultsIndex, fewest_rollouts, scored_alike, title_of
+from studies.paper.report.results_index import (
+    ResultsIndex,
+    fewest_rollouts,
+    mean_of,
+    scored_alike,
+    title_of,
+)
 from studies.paper.report.seeds import mean_difference
 from studies.paper.report.style import STYLES
 from studies.paper.result import Result
@@ -35,34 +41,48 @@ Metrics = Mapping[str, Estimate]
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """Runs side by side, compared on the same number of rollouts per problem.
+    """Runs side by side, on the same seeds and the same number of rollouts per problem.
 
     Attributes:
-        runs: by name; None if a run is missing.
-        metrics: of the existing runs.
+        runs: by name, for each seed that all existing ones have; empty if a run is missing.
+        metrics: of the existing runs, means over seeds.
         n_rollouts: rollouts per problem.
+        seeds: of every run.
     """
 
-    runs: Mapping[str, Result | None]
+    runs: Mapping[str, tuple[Result, ...]]
     metrics: Mapping[str, Metrics]
     n_rollouts: int
+    seeds: tuple[int, ...]
 
     @classmethod
-    def of(cls, runs: Mapping[str, Result | None]) -> Self:
-        there = {title: result for title, result in runs.items() if result is not None}
-        n_rollouts = fewest_rollouts(there.values())
-        metrics = {
-            title: estimate_metrics(scored_alike(result, n_rollouts), COLUMNS)
-            for title, result in there.items()
+    def of(cls, runs: Mapping[str, tuple[Result, ...]]) -> Self:
+        there = {title: own for title, own in runs.items() if own}
+        every = [{result.seed for result in own} for own in there.values()]
+        seeds = tuple(sorted(set.intersection(*every))) if every else ()
+        kept = {
+            title: tuple(result for result in own if result.seed in seeds)
+            for title, own in runs.items()
         }
-        return cls(runs, metrics, n_rollouts)
+        n_rollouts = fewest_rollouts(result for own in kept.values() for result in own)
+        metrics = {title: _over_seeds(own, n_rollouts) for title, own in kept.items() if own}
+        return cls(kept, metrics, n_rollouts, seeds)
 
     def said(self, to: str) -> str:
         """The text that explains the table."""
         compared = f", on the first {self.n_rollouts} rollouts of each problem in every run"
+        compared = compared if self.metrics else ""
+        if len(self.seeds) > 1:
+            seeds = ", ".join(map(str, self.seeds))
+            return (
+                f"Means over {len(self.seeds)} seeds ({seeds}){compared}; below them the lowest "
+                f"and the highest seed. Δ is the difference to {to}, paired by seed and problem, "
+                "with 95% intervals over problems; bold if its interval excludes 0. Best "
+                "in bold, second best underlined."
+            )
         return (
-            f"One seed each (0){compared if self.metrics else ''}, with 95% intervals by "
-            f"resampling problems. Δ is the difference to {to}, paired on the same problems; bold "
+            f"One seed each (0){compared}, with 95% intervals over "
+            f"problems. Δ is the difference to {to}, paired on the same problems; bold "
             "if its interval excludes 0. Best in bold, second best underlined."
         )
 
@@ -78,18 +98,18 @@ class _Side:
             )
             for name in COLUMNS
         }
-        for title, result in self.runs.items():
-            if result is None:
+        for title, own_runs in self.runs.items():
+            if not own_runs:
                 yield [title, *[NOT_RUN] * len(COLUMNS), *[""] * len(COLUMNS)]
                 continue
             found = self.metrics[title]
             own = [in_full(found[name], rank=ranks[name][title]) for name in COLUMNS]
-            yield [title, *own, *_differences(self.runs[to], result)]
+            yield [title, *own, *_differences(self.runs[to], own_runs)]
 
 
 def ablation(index: ResultsIndex) -> Block:
     """Where calibration is supervised, and how."""
-    side = _Side.of({title_of(method): index.first(method) for method in (*ABLATED, "rlcm")})
+    side = _Side.of({title_of(method): index.of(method) for method in (*ABLATED, "rlcm")})
     intro = (
         f"All four rewards read the same jointly trained probe with λ = 0.1. {side.said('RLCM')} "
         "The counterpart in the paper is Table 2."
@@ -99,15 +119,15 @@ def ablation(index: ResultsIndex) -> Block:
 
 def margin_weight(index: ResultsIndex) -> Block:
     """The block on λ of RLCM."""
-    side = _Side.of({f"{strength:g}": index.first("rlcm", strength) for strength in STRENGTHS})
+    side = _Side.of({f"{strength:g}": index.of("rlcm", strength) for strength in STRENGTHS})
     intro = f"{side.said('λ = 0.1')} The counterpart in the paper is the table of App. C.2."
     return Block("lambda", (intro, table(["λ", *_HEAD], side.rows("0.1"))))
 
 
 def brier_weight(index: ResultsIndex) -> Block:
     """The block on RLCR's Brier weight, which trades accuracy against ECE."""
-    runs = {f"{weight:g}": index.first("rlcr", weight) for weight in BRIER_WEIGHTS}
-    side = _Side.of(runs | {title: index.first(method) for title, method in _BESIDE.items()})
+    runs = {f"{weight:g}": index.of("rlcr", weight) for weight in BRIER_WEIGHTS}
+    side = _Side.of(runs | {title: index.of(method) for title, method in _BESIDE.items()})
     intro = (
         "RLCR's reward is correctness plus format plus this weight times the Brier term of the "
         "confidence it writes. The weights are ours, because the paper's figure prints none. "
@@ -123,7 +143,7 @@ def brier_weight(index: ResultsIndex) -> Block:
 
 def regulariser(index: ResultsIndex) -> Block:
     """The block on the weight of C²GSPG's regulariser."""
-    side = _Side.of({f"{weight:g}": index.first("c2gspg", weight) for weight in REGULARISERS})
+    side = _Side.of({f"{weight:g}": index.of("c2gspg", weight) for weight in REGULARISERS})
     own = f"{METHODS['c2gspg'].strength:g}"
     intro = (
         "The paper gives no weight for C²GSPG's regulariser, so two are compared; the other tables "
@@ -137,14 +157,14 @@ def draw_trade(metrics: Mapping[str, Metrics]) -> Figure:
     figure, (panel,) = panels(1, 1, 3.3)
     weights = {title: found for title, found in metrics.items() if title not in _BESIDE}
     if weights:
-        _draw_points(panel, list(weights.values()), STYLES["rlcr"], "RLCR, by Brier weight")
+        draw_points(panel, list(weights.values()), STYLES["rlcr"], "RLCR, by Brier weight")
     for title, found in weights.items():
         x, y = found["ece"].value, found["accuracy"].value
         if x is not None and y is not None:
             panel.annotate(title, (x, y), (6, 6), textcoords="offset points", fontsize=8.5)
     for title, method in _BESIDE.items():
         if title in metrics:
-            _draw_points(panel, [metrics[title]], STYLES[method], title)
+            draw_points(panel, [metrics[title]], STYLES[method], title)
     panel.set_xlim(left=0)
     panel.set_xlabel("ECE (to the left is better)")
     panel.set_ylabel("accuracy")
@@ -153,8 +173,8 @@ def draw_trade(metrics: Mapping[str, Metrics]) -> Figure:
     return figure
 
 
-def _draw_points(panel: Axes, found: Sequence[Metrics], style: Style, label: str) -> None:
-    """A point per run with its intervals, joined in their order."""
+def draw_points(panel: Axes, found: Sequence[Metrics], style: Style, label: str) -> None:
+    """A point per run, or mean over runs, with its intervals; joined in their order."""
     points = []
     for metrics in found:
         x, y = metrics["ece"], metrics["accuracy"]
@@ -168,10 +188,18 @@ def _draw_points(panel: Axes, found: Sequence[Metrics], style: Style, label: str
     panel.plot([x for x, _ in points], [y for _, y in points], label=label, **style.line())
 
 
-def _differences(to: Result | None, result: Result) -> list[str]:
-    if to is None or to.name == result.name:
+def _over_seeds(results: Sequence[Result], n_rollouts: int) -> Metrics:
+    """One seed's metrics with their intervals, or means over seeds with their range."""
+    every = [estimate_metrics(scored_alike(own, n_rollouts), COLUMNS) for own in results]
+    if len(every) == 1:
+        return every[0]
+    return {name: mean_of([found[name] for found in every]) for name in COLUMNS}
+
+
+def _differences(to: Sequence[Result], results: Sequence[Result]) -> list[str]:
+    if not to or to[0].name == results[0].name:
         return [""] * len(COLUMNS)
-    found = mean_difference([(to, result)], COLUMNS)
+    found = mean_difference(list(zip(to, results, strict=True)), COLUMNS)
     return [difference(found[name]) for name in COLUMNS]
 
 
@@ -183,6 +211,6 @@ def _caption(metrics: Mapping[str, Metrics]) -> Caption:
     return Caption(
         "Accuracy against calibration error",
         "Up and to the left is better. The numbers beside RLCR's points are its Brier weight; "
-        "bars are 95% intervals by resampling problems.",
+        "bars are the intervals of the table.",
         f"Accuracy against ECE. {said}.",
     )

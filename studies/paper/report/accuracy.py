@@ -40,12 +40,12 @@ def main(index: ResultsIndex) -> Block:
         f"{len(index.any.rollouts.problems)} problems, the first {n_rollouts} rollouts of each in "
         "every run, because fewer rollouts give a higher calibration error; at the full budget. "
         "Methods with several seeds: the mean, and below it the lowest and the highest seed. "
-        "Methods with one seed: its value and, in the first table, the 95% interval by resampling "
+        "Methods with one seed: its value and, in the first table, the 95% interval over "
         "problems. Best in bold, second best underlined. The counterpart in the paper is Table 1."
     )
-    head = ["method", "confidence", "seeds", *(_arrow(name) for name in METRICS)]
+    head = ["method", "confidence", "seeds", *(arrow(name) for name in METRICS)]
     overall = table(head, _overall(every, n_rollouts), names=2)
-    columns = [f"{family}<br>{_arrow(name)}" for family in index.families for name in COLUMNS]
+    columns = [f"{family}<br>{arrow(name)}" for family in index.families for name in COLUMNS]
     by_family = table(["method", *columns], _by_family(every, index.families, n_rollouts))
     return Block("main", (intro, overall, by_family))
 
@@ -78,7 +78,7 @@ def _overall(every: Seeds, n_rollouts: int) -> Iterator[list[str]]:
         for result in seeds
     }
     columns = [
-        _column(
+        ranked_column(
             [_summary([measured[r.name][name] for r in seeds]) for seeds in every.values()], name
         )
         for name in METRICS
@@ -98,13 +98,13 @@ def _by_family(every: Seeds, families: Sequence[str], n_rollouts: int) -> Iterat
     columns = []
     for family in families:
         for name in COLUMNS:
-            of = _metric_within(f"{family},", name, n_rollouts)
-            columns.append(_column([over_seeds(seeds, of) for seeds in every.values()], name))
+            of = metric_within(f"{family},", name, n_rollouts)
+            columns.append(ranked_column([over_seeds(seeds, of) for seeds in every.values()], name))
     for (method, seeds), *cells in zip(every.items(), *columns, strict=True):
         yield [title_of(method), *(cells if seeds else [NOT_RUN] * len(cells))]
 
 
-def _column(found: Sequence[Estimate], name: str) -> list[str]:
+def ranked_column(found: Sequence[Estimate], name: str) -> list[str]:
     """One metric of all methods, ranked."""
     ranks = ranked(found, name in HIGHER_IS_BETTER)
     return [in_full(estimate, rank=rank) for estimate, rank in zip(found, ranks, strict=True)]
@@ -114,8 +114,10 @@ def _summary(seeds: Sequence[Estimate]) -> Estimate:
     return seeds[0] if len(seeds) == 1 else mean_of(seeds)
 
 
-def _metric_within(part: str, name: str, n_rollouts: int) -> Callable[[Result], float | None]:
-    """A metric without interval, on the problems whose part begins with `part`."""
+def metric_within(
+    part: str | tuple[str, ...], name: str, n_rollouts: int
+) -> Callable[[Result], float | None]:
+    """A metric without interval, on the problems whose part begins with `part`, or one of them."""
 
     def of(result: Result) -> float | None:
         scored = scored_alike(result, n_rollouts, part)
@@ -142,5 +144,6 @@ def _differences(pairs: Sequence[tuple[Result, Result]]) -> list[str]:
     return [difference(found[name]) for name in METRICS]
 
 
-def _arrow(name: str) -> str:
+def arrow(name: str) -> str:
+    """A metric's title with the direction that is better."""
     return f"{TITLES[name]} {'↑' if name in HIGHER_IS_BETTER else '↓'}"

@@ -48,7 +48,7 @@ def common_budgets(results: Sequence[Result]) -> list[int]:
 
 def ece_at(result: Result, tokens: int) -> Estimate:
     """ECE of the result's own confidence source, at a measured budget."""
-    return _ece(result, _at(result, tokens))
+    return _ece(result, budget_at(result, tokens))
 
 
 def draw_budgets(index: ResultsIndex) -> Figure:
@@ -77,11 +77,16 @@ def _rows(index: ResultsIndex, tokens: Sequence[int]) -> Iterator[list[str]]:
         if result is None:
             yield [title_of(method), "", *[NOT_RUN] * len(tokens)]
             continue
-        yield [title_of(method), "accuracy", *(in_full(_at(result, t).accuracy) for t in tokens)]
+        yield [
+            title_of(method),
+            "accuracy",
+            *(in_full(budget_at(result, t).accuracy) for t in tokens),
+        ]
         yield [title_of(method), "ECE", *(in_full(ece_at(result, t)) for t in tokens)]
 
 
-def _at(result: Result, tokens: int) -> AtBudget:
+def budget_at(result: Result, tokens: int) -> AtBudget:
+    """What was measured at one of the result's budgets."""
     return next(at for at in benchmark_of(result).budgets if at.tokens == tokens)
 
 

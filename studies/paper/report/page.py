@@ -10,9 +10,9 @@ from rlcm_serve.errors import RequestRefused
 _MARK = re.compile(r"^<!-- (begin|end) ([a-z-]+) -->$", re.MULTILINE)
 
 
-def skeleton(titles: Mapping[str, str]) -> str:
+def skeleton(titles: Mapping[str, str], heading: str) -> str:
     """A page with only headings and empty blocks; `titles` are the headings by block name."""
-    parts = ["# The paper at toy scale"]
+    parts = [f"# {heading}"]
     for name, title in titles.items():
         parts.append(f"## {title}\n\n<!-- begin {name} -->\n<!-- end {name} -->")
     return "\n\n".join(parts) + "\n"

@@ -9,7 +9,6 @@ from calibration.report_kit.wording import UNDEFINED
 from studies.paper.report.markdown import NOT_RUN, Block, folded, table
 from studies.paper.report.results_index import ResultsIndex, benchmark_of
 from studies.paper.result import Result, Stage
-from studies.paper.runs import paper_runs
 from studies.paper.stages import PROBE_PROBLEMS
 
 _Value = Callable[[Result], object]
@@ -119,7 +118,7 @@ _SETTINGS: tuple[tuple[str, _Value, str], ...] = (
 
 
 def _runs(index: ResultsIndex) -> Iterator[list[str]]:
-    for run in paper_runs():
+    for run in index.planned:
         strength = f"{run.strength:g}" if run.has_strength else ""
         of = [run.name, run.title, strength, str(run.seed)]
         result = index.results.get(run.name)
@@ -133,7 +132,7 @@ def _runs(index: ResultsIndex) -> Iterator[list[str]]:
 
 
 def _commands(index: ResultsIndex) -> Iterator[list[str]]:
-    for run in paper_runs():
+    for run in index.planned:
         if result := index.results.get(run.name):
             stages = (result.training, result.probe, result.evaluation)
             said = "<br>".join(f"`{stage.command}`" for stage in stages if stage)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -24,17 +24,23 @@ class ResultsIndex:
     """Results by name: at least one, all on the same problems and with the same grader."""
 
     results: Mapping[str, Result]
+    planned: tuple[PaperRun, ...] = field(default_factory=paper_runs)
 
     @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Reads a folder that `python -m studies.paper run` wrote.
+    def read(cls, folder: Path, planned: tuple[PaperRun, ...] | None = None) -> Self:
+        """Reads a folder that `python -m studies.paper run` or `... all` wrote.
+
+        Args:
+            folder: of the results.
+            planned: all runs of the study; None: `paper_runs`.
 
         Raises:
             RequestRefused: the folder has no results, a result is not a run of the paper, or
                 results differ in problems or grader.
         """
         results = read_results(folder)
-        known = {run.name for run in paper_runs()}
+        planned = paper_runs() if planned is None else planned
+        known = {run.name for run in planned}
         for name, result in results.items():
             if name not in known:
                 raise RequestRefused(
@@ -54,7 +60,7 @@ class ResultsIndex:
                     f"{first.name} and {other.name} in {folder} are not of the same problems and "
                     "grader: evaluate one of them anew",
                 )
-        return cls(results)
+        return cls(results, planned)
 
     @property
     def any(self) -> Result:
@@ -64,7 +70,7 @@ class ResultsIndex:
     @property
     def missing(self) -> tuple[str, ...]:
         """Runs of the paper without a result, by name."""
-        return tuple(run.name for run in paper_runs() if run.name not in self.results)
+        return tuple(run.name for run in self.planned if run.name not in self.results)
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -121,7 +127,9 @@ def fewest_rollouts(results: Iterable[Result]) -> int:
     return min((len(own) for r in results for own in r.rollouts.right), default=0)
 
 
-def scored_alike(result: Result, n_rollouts: int, only: str = "") -> ScoredRollouts:
+def scored_alike(
+    result: Result, n_rollouts: int, only: str | tuple[str, ...] = ""
+) -> ScoredRollouts:
     """The first `n_rollouts` rollouts of each problem.
 
     A calibration error is higher on fewer rollouts, so runs are compared on equally many.

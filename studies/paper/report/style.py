@@ -12,6 +12,8 @@ STYLES = {
     "rlcr": Style(BROWN, "D", DASH_DOT),
     "c2gspg": Style(GREEN, "^", DASH_DOT),
     "rlcm": Style(BLUE, "o"),
+    "rlcm-authors": Style(TEAL, "h", DASHES),
+    "rlcr-authors": Style(BROWN, "p", DOTS),
     "final-brier": Style(PURPLE, "P", DASHES),
     "final-margin": Style(ROSE, "X", DOTS),
     "process-brier": Style(TEAL, "d", DASH_DOT),

@@ -17,13 +17,17 @@ from studies.paper.report import (
     control,
     curves,
     provenance,
+    repeated,
     votes,
 )
 from studies.paper.report.markdown import Block
 from studies.paper.report.page import replace_blocks, skeleton
 from studies.paper.report.results_index import ResultsIndex
+from studies.paper.runs import PaperRun
 
-SECTIONS: dict[str, tuple[str, Callable[[ResultsIndex], Block]]] = {
+Sections = dict[str, tuple[str, Callable[[ResultsIndex], Block]]]
+
+SECTIONS: Sections = {
     "setting": ("What was run", provenance.setting),
     "main": ("Accuracy and calibration", accuracy.main),
     "gain": ("Differences on the same problems", accuracy.gain),
@@ -43,11 +47,37 @@ SECTIONS: dict[str, tuple[str, Callable[[ResultsIndex], Block]]] = {
 """Blocks of the page: the title in a new page, and the function that makes the block."""
 
 
-def write_report(results: Path, page: Path) -> Path:
+REPEATED: Sections = {
+    "setting": SECTIONS["setting"],
+    "tradeoff": ("Accuracy against calibration error", repeated.tradeoff),
+    "main": SECTIONS["main"],
+    "domain": ("Out of domain", repeated.domain),
+    **{name: own for name, own in SECTIONS.items() if name not in ("claims", "runs")},
+    "votes-budgets": ("Votes at every budget", repeated.votes_at_budgets),
+    "phrases": ("Every phrase of doubt", repeated.phrases),
+    "runs": SECTIONS["runs"],
+}
+"""Blocks of the page about three seeds of every method. No verdicts: it is descriptive."""
+
+
+def write_report(
+    results: Path,
+    page: Path,
+    planned: tuple[PaperRun, ...] | None = None,
+    sections: Sections = SECTIONS,
+    heading: str = "The paper at toy scale",
+) -> Path:
     """Replaces the blocks of a page, and the figures in the folder of the same name beside it.
 
     A missing page is created. The output depends only on the results, and writing starts once
     all blocks are complete.
+
+    Args:
+        results: folder of the results.
+        page: Markdown.
+        planned: all runs of the study; None: those of the paper.
+        sections: blocks of the page.
+        heading: of a new page.
 
     Returns:
         Path of the page.
@@ -56,12 +86,12 @@ def write_report(results: Path, page: Path) -> Path:
         RequestRefused: results are missing or do not belong together, or a block of the page is
             unknown or missing.
     """
-    index = ResultsIndex.read(results)
-    blocks = [make(index) for _, make in SECTIONS.values()]
+    index = ResultsIndex.read(results, planned)
+    blocks = [make(index) for _, make in sections.values()]
     before = (
         page.read_text(encoding="utf-8")
         if page.exists()
-        else skeleton({name: title for name, (title, _) in SECTIONS.items()})
+        else skeleton({name: title for name, (title, _) in sections.items()}, heading)
     )
     folder = page.stem
     after = replace_blocks(before, {block.name: block.markdown(folder) for block in blocks})

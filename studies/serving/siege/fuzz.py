@@ -14,20 +14,28 @@ import httpx
 
 from studies.serving.siege.results import Results
 from studies.serving.siege.service import Siege, besieged
-from studies.serving.siege.shots import BROKEN, FOR_ADMIN, Shooter, Shot
+from studies.serving.siege.shots import BROKEN, FOR_ADMIN, PROBLEM, Shooter, Shot
 from studies.serving.siege.wire import Answer, NoStatus, Wire
 
 ARGUMENTS = (
     *("--max-thinking-tokens", "32", "--max-n", "4"),
     *("--timeout-s", "15", "--fit-timeout-s", "60", "--job-concurrency", "1"),
     *("--max-upload-bytes", "4MiB", "--hang-s", "120"),
+    *("--audit-share", "1", "--shadow-share", "1"),
 )
 LIMIT = 60.0
 """Seconds within which each response must have ended; a question may take 15, a vote 20."""
 AT_A_TIME, BLOCK = 16, 2000
 ALLOWED = (503, 504)
-FOR_METRICS = frozenset({"GET /monitoring", "GET /overview"})
-"""Routes for keys with the scope `metrics`."""
+FOR_METRICS = frozenset(
+    {
+        *("GET /answers", "GET /monitoring", "GET /overview"),
+        *("GET /rehearsals", "GET /certificates/{id}/rehearsal"),
+    }
+)
+FOR_LABEL = frozenset({"POST /feedback", "GET /audit"})
+OF_SCOPE = {"metrics": FOR_METRICS, "label": FOR_LABEL}
+"""All routes that keys with this scope alone may use."""
 CLIENT_LEFT = "left"
 
 
@@ -167,13 +175,13 @@ def _fault(shooter: Shooter, shot: Shot, outcome: str, answer: Answer | None) ->
         return f"granted to a key that is {shot.role}"
     if granted and shot.role != "admin" and shot.route in FOR_ADMIN:
         return f"granted to the role {shot.role}"
-    if granted and shot.role == "metrics" and shot.route in shooter.keyed - FOR_METRICS:
+    if granted and shot.route in shooter.keyed - OF_SCOPE.get(shot.role, shooter.keyed):
         return f"granted to the role {shot.role}"
     return None
 
 
 def _shooter(siege: Siege) -> Shooter:
-    """Deletes all jobs, starts one, and makes requests that know its id."""
+    """Requests that know the ids of a new job, of answers, and of certificates, one rehearsed."""
     with httpx.Client(base_url=siege.url, headers=siege.bearer("admin"), timeout=60) as client:
         for job in client.get("/calibrations").json()["calibrations"]:
             for _ in range(2):  # cancels, then deletes
@@ -183,8 +191,19 @@ def _shooter(siege: Siege) -> Shooter:
         started = client.post("/calibrations?alphas=0.5", content=rows, headers=kind).json()
         listed = client.get("/certificates").json()["certificates"]
         ids = {"calibrations": [started["id"]], "certificates": [one["id"] for one in listed]}
+        _rehearse(client, listed[0])
+        asked = {"problem": PROBLEM, "alpha": 0.1, "max_tokens": 8}
+        ids["answers"] = [client.post("/solve", json=asked).json()["id"] for _ in range(3)]
         ids["v1"] = ["embedded"]
         return Shooter(client.get("/openapi.json").json(), ids)
+
+
+def _rehearse(client: httpx.Client, certificate: dict[str, Any]) -> None:
+    """Leaves a rehearsal of the certificate, which stays active if it was."""
+    path, was_active = f"/certificates/{certificate['id']}", certificate["active"]
+    steps = ["deactivate", "rehearsal", "activate"] if was_active else ["rehearsal"]
+    for step in steps:
+        client.post(f"{path}/{step}").raise_for_status()
 
 
 def _hidden(siege: Siege) -> dict[str, str]:

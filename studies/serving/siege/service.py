@@ -26,6 +26,7 @@ SCOPES = {
     "solve": [Scope.SOLVE],
     "other": [Scope.SOLVE],
     "metrics": [Scope.METRICS],
+    "label": [Scope.LABEL],
     "admin": [Scope.SOLVE, Scope.ADMIN],
     "revoked": [Scope.SOLVE, Scope.ADMIN],
 }

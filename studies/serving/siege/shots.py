@@ -14,14 +14,24 @@ from rlcm_serve.solving.guarantees import CERTIFICATE_FOLDER
 from studies.serving.siege import mutations
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "x")
-OUTSIDE = ("/", "/page/about", "/page/{name}", "/openapi.json", "/docs", "/{name}", "/v1/{name}")
+OUTSIDE = (
+    "/",
+    "/page/about",
+    "/page/demo",
+    "/page/{name}",
+    "/openapi.json",
+    "/docs",
+    "/{name}",
+    "/v1/{name}",
+)
 """Paths that the OpenAPI document leaves out; they are read with GET."""
 BROKEN = ("none", "wrong", "malformed", "revoked")
-ROLES = ("admin",) * 8 + ("solve",) * 4 + ("other", "metrics", *BROKEN)
+ROLES = ("admin",) * 8 + ("solve",) * 4 + ("other", "metrics", "label", *BROKEN)
 ASKS = {"POST /solve", "POST /v1/chat/completions", "POST /v1/responses", "POST /aggregate"}
 FOR_ADMIN = {
     *("POST /certificates", "POST /calibrations", "DELETE /calibrations/{id}"),
     *("POST /certificates/{id}/activate", "POST /certificates/{id}/deactivate"),
+    *("POST /certificates/{id}/rehearsal", "DELETE /certificates/{id}/rehearsal"),
     *("POST /certificates/{id}/restore", "GET /calibrations/{id}/traces"),
 }
 PROBLEM = "A dial shows 3. A up 5. B down 3. What does it show now?"
@@ -129,7 +139,7 @@ class Shooter:
         method = "GET" if route == "other" else route.partition(" ")[0]
         if rng.random() < 0.03:
             method, route = rng.choice(METHODS), "other"
-        kind, body = _body_of(rng, route)
+        kind, body = _body_of(rng, route, self._ids.get("answers", ()))
         framing = rng.choices(
             ("length", "chunked", "short", "long", "both", "bad chunks", "negative"),
             (88, 5, 2, 2, 1, 1, 1),
@@ -152,9 +162,9 @@ class Shooter:
         return path + ("?" + "&".join(query) if query else "")
 
 
-def _body_of(rng: random.Random, route: str) -> tuple[str, bytes]:
+def _body_of(rng: random.Random, route: str, answers: Sequence[str]) -> tuple[str, bytes]:
     """A content type and a body: as it should be, damaged as JSON, or damaged as bytes."""
-    kind, parts = _valid(rng, route)
+    kind, parts = _labels(rng, answers) if route == "POST /feedback" else _valid(rng, route)
     how = rng.random()
     if how < 0.6 and parts:
         at = rng.randrange(len(parts))
@@ -201,6 +211,14 @@ def _valid(rng: random.Random, route: str) -> tuple[str, list[Any]]:
             return _FORM, [json.loads(stored)]
         case _:
             return _JSON, [{}] if rng.random() < 0.1 else []
+
+
+def _labels(rng: random.Random, answers: Sequence[str]) -> tuple[str, list[Any]]:
+    """Labels of these answers, and of one that is not known."""
+    verdicts = ({"right": True}, {"right": False}, {"reference": "5"}, {"full_budget_right": True})
+    ids = [*answers, "chatcmpl-0"]
+    rows = [{"id": rng.choice(ids)} | rng.choice(verdicts) for _ in range(rng.choice((1, 2, 5)))]
+    return (_LINES, rows) if rng.random() < 0.6 else (_JSON, [{"answers": rows}])
 
 
 def _headers(rng: random.Random, kind: str) -> list[str]:

@@ -12,7 +12,7 @@ from rlcm_serve.evaluation.measuring.markers import Category
 from rlcm_serve.evaluation.measuring.measures import BenchmarkMeasures, RunMeasures
 from rlcm_serve.evaluation.sources import Source
 from studies.paper.result import Result, Rollouts, Stage
-from studies.paper.runs import BASE, PaperRun, paper_runs
+from studies.paper.runs import BASE, PaperRun, paper_runs, repeated_runs
 from studies.paper.stages import of_one_source
 from tests.rlcm_serve.evaluation.measured import World, draw, measure
 
@@ -32,7 +32,7 @@ def made_results(
 def made_result(run: PaperRun, n_problems: int = N_PROBLEMS) -> Result:
     """One run's result, in the form that training, probe and evaluation produce."""
     source = Source.PROBE if run.trains is None else run.trains.confidence
-    seed = [each.name for each in paper_runs()].index(run.name)
+    seed = [each.name for each in dict.fromkeys((*paper_runs(), *repeated_runs()))].index(run.name)
     world = draw(seed, n_problems, run.rollouts, _SKILL.get(run.method, 0.9), (source,))
     problems = tuple(f"p{at:03}" for at in range(n_problems))
     parts = {name: f"{FAMILIES[at % 3]}, level {at % 6 + 1}" for at, name in enumerate(problems)}
@@ -54,6 +54,9 @@ def made_result(run: PaperRun, n_problems: int = N_PROBLEMS) -> Result:
         curves=_curves(seed, has_own_probe) if trained else {},
         measures=_measures(run.name, source, world),
         rollouts=Rollouts.of(world_scored(world, source), problems, parts),
+        phrases=tuple(
+            found for found in measure("embedded", world).indicators if found.per_rollout.value
+        ),
     )
 
 

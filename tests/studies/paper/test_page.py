@@ -30,7 +30,8 @@ def test_replacing_twice_is_replacing_once() -> None:
 
 
 def test_a_skeleton_has_every_block() -> None:
-    page = skeleton({"one": "The first", "two": "The second"})
+    page = skeleton({"one": "The first", "two": "The second"}, "A study")
+    assert page.startswith("# A study\n")
     assert "## The first\n\n<!-- begin one -->" in page
     assert "\ntext\n" in replace_blocks(page, {"one": "text", "two": ""})
 

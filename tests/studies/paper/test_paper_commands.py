@@ -35,3 +35,22 @@ def test_the_installed_program_has_no_command_of_the_studies() -> None:
     declared = [value for group in project["entry-points"].values() for value in group.values()]
     assert declared
     assert not [value for value in declared if value.startswith("studies")]
+
+
+def test_the_runs_of_all_methods_are_listed_with_what_is_done(kept: Path) -> None:
+    done = CliRunner().invoke(
+        app, ["all", "--list", "--methods", "base,grpo", "--results", str(kept)]
+    )
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["base-0 (done)", "grpo-0 (done)", "base-1"]
+    assert len(lines) == 6
+
+
+def test_the_page_of_every_seed_is_written_from_its_own_results(kept: Path, tmp_path: Path) -> None:
+    page = tmp_path / "all.md"
+    done = CliRunner().invoke(
+        app, ["report", "--every-seed", "--results", str(kept), "--page", str(page)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "<!-- begin domain -->" in page.read_text()

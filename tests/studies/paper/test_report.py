@@ -3,15 +3,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from calibration.metrics.estimates import Estimate
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.markers import Category
 from studies.paper.report.results_index import ResultsIndex, benchmark_of, mean_of, source_of
-from studies.paper.report.write import SECTIONS, write_report
+from studies.paper.report.write import REPEATED, SECTIONS, write_report
 from studies.paper.result import Result
-from studies.paper.runs import run_named
+from studies.paper.runs import repeated_runs, run_named
 from tests.studies.paper.made_results import N_PROBLEMS, made_result, silent
 
 pytestmark = pytest.mark.slow
@@ -229,3 +230,49 @@ def test_a_mean_over_seeds_has_their_range_and_no_interval() -> None:
     assert mean_of([Estimate(0.1, 0, 1)]) == Estimate(0.1)
     assert mean_of([Estimate(0.1), Estimate(None)]) == Estimate(None)
     assert mean_of([]) == Estimate(None)
+
+
+@pytest.fixture(scope="module")
+def repeated_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three seeds of some methods."""
+    folder = tmp_path_factory.mktemp("repeated")
+    names = {"base", "grpo", "rlcm", "rlcr", "final-margin", "rlcm-authors"}
+    made = [made_result(run) for run in repeated_runs() if run.method in names]
+    results = keep(folder / "results", made)
+    return write_report(results, folder / "all.md", repeated_runs(), REPEATED, "Every method")
+
+
+def test_the_page_of_three_seeds_has_its_own_blocks_and_no_verdict(repeated_page: Path) -> None:
+    text = repeated_page.read_text()
+    assert text.startswith("# Every method\n")
+    assert all(block(repeated_page, name).strip() for name in REPEATED)
+    assert "begin claims" not in text
+    figures = {path.stem for path in (repeated_page.parent / "all").iterdir()}
+    assert figures == FIGURES | {"tradeoff", "votes-budgets"}
+
+
+def test_sweeps_are_means_over_the_seeds_that_all_have(repeated_page: Path) -> None:
+    text = block(repeated_page, "lambda")
+    assert "Means over 3 seeds (0, 1, 2)" in text
+    assert len(rows(text)) == 2 + 4
+    assert len(row(text, "0.05")) == 6
+    assert len(row(text, "0.1")) == 3  # no difference to itself
+    assert "Not run yet" in block(repeated_page, "runs")
+
+
+def test_what_is_out_of_domain_stands_beside_the_trained_kinds(repeated_page: Path) -> None:
+    text = block(repeated_page, "domain")
+    assert "trained kinds<br>accuracy" in text
+    assert "out of domain<br>ECE" in text
+    own = [made_result(run) for run in repeated_runs() if run.method == "grpo"]
+    expected = np.mean([result.rollouts.scored("tale").correct_R.mean() for result in own])
+    assert float(row(text, "GRPO")[3]) == pytest.approx(expected, abs=0.2)
+
+
+def test_phrases_and_votes_at_budgets_are_read_from_the_results(repeated_page: Path) -> None:
+    phrases = rows(block(repeated_page, "phrases"))
+    assert phrases[0][:4] == ["phrase", "category", "Base", "GRPO"]
+    assert {line[1] for line in phrases[2:]} == {str(category) for category in Category}
+    votes = block(repeated_page, "votes-budgets")
+    assert "all/votes-budgets.png" in votes
+    assert [line[0] for line in rows(votes)[2:]] == ["Base", "GRPO", "RLCR", "RLCM"]

@@ -1,10 +1,17 @@
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from studies.paper.primary.design import TEMPERATURE
+from studies.paper.repeated import PRIMARY_CONFIG, repeated_study, runs_of
 from studies.paper.runs import (
     ABLATED,
+    AUTHORS,
+    BASE,
     BRIER_WEIGHTS,
+    COMPARED,
     REGULARISERS,
     ROLLOUTS,
     SEEDS,
@@ -12,16 +19,17 @@ from studies.paper.runs import (
     VOTING_ROLLOUTS,
     PaperRun,
     paper_runs,
+    repeated_runs,
     run_named,
 )
 from training.errors import TrainingRefused
-from training.rl.rewards.methods import METHODS
+from training.rl.settings import RunSettings
 
 
 def test_every_run_is_there_once_under_a_name_of_its_own() -> None:
     runs = paper_runs()
     assert len({run.name for run in runs}) == len(set(runs)) == len(runs)
-    assert {run.method for run in runs} == {"base", *METHODS}
+    assert {run.method for run in runs} == {BASE, *COMPARED, *ABLATED}
 
 
 def test_the_runs_are_those_of_the_papers_tables() -> None:
@@ -58,3 +66,36 @@ def test_votes_take_more_rollouts_than_the_rest() -> None:
     voting = {run.name for run in paper_runs() if run.rollouts == VOTING_ROLLOUTS}
     assert voting == {"base-0", "grpo-0", "rlcr-1-0", "c2gspg-0.01-0", "rlcm-0.1-0"}
     assert {run.rollouts for run in paper_runs() if run.name not in voting} == {ROLLOUTS}
+
+
+def test_the_second_study_has_every_variant_with_every_seed() -> None:
+    runs = repeated_runs()
+    assert len({run.name for run in runs}) == len(runs)
+    assert set(paper_runs()) < set(runs)
+    seeds = Counter((run.method, run.strength) for run in runs)
+    assert set(seeds.values()) == {len(SEEDS)}
+    assert {run.method for run in runs} == {BASE, *COMPARED, *ABLATED, *AUTHORS}
+    assert [run.seed for run in runs] == sorted(run.seed for run in runs)
+    assert run_named("rlcr-0.3-2", runs).strength == 0.3
+
+
+def test_methods_are_chosen_by_name_at_their_own_lambda() -> None:
+    names = [run.name for run in runs_of("base, grpo,rlcm")]
+    assert names[:3] == ["base-0", "grpo-0", "rlcm-0.1-0"]
+    assert len(names) == 3 * len(SEEDS)
+    assert runs_of(None) == repeated_runs()
+    with pytest.raises(TrainingRefused, match="'rloo' has no run: --methods takes base, grpo, "):
+        runs_of("grpo,rloo")
+
+
+def test_the_second_study_trains_and_tests_as_the_primary_comparison_does(tmp_path: Path) -> None:
+    study = repeated_study(tmp_path / "out", tmp_path / "results", "runs/other")
+    settings = study.settings(run_named("rlcm-0.3-1", repeated_runs()))
+    primary = RunSettings.load(PRIMARY_CONFIG)
+    same = replace(primary, model="runs/other", method="rlcm", strength=0.3, seed=1)
+    assert replace(settings, data=same.data) == same
+    assert settings.data.source == str(tmp_path / "out/problems/train.jsonl")
+    assert (study.temperature, study.rollouts) == (TEMPERATURE, 16)
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
+    repeated_study(tmp_path / "out", tmp_path / "results", "runs/other")
+    assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}

@@ -9,7 +9,7 @@ import pytest
 
 from rlcm_serve.evaluation.sources import Source
 from studies.paper.result import Result, read_results
-from studies.paper.runs import run_named
+from studies.paper.runs import repeated_runs, run_named
 from studies.paper.stages import PROBE_PROBLEMS, Running, Study, _curves
 from tests.rlcm_serve.evaluation.measured import measured_run
 from training.errors import TrainingRefused
@@ -83,7 +83,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         others = tuple(source for source in Source if source is not own)
         return measured_run(benchmarks=("embedded",), sources=(own, *others), n_problems=6)
 
-    monkeypatch.setattr("studies.paper.stages.sys.executable", made.python)
+    monkeypatch.setattr("studies.paper.commands.sys.executable", made.python)
     monkeypatch.setattr("studies.paper.stages.Run", SimpleNamespace(load=evaluated))
     parts = {f"embedded/{at}": "dial, level 1" for at in range(6)}
     monkeypatch.setattr("studies.paper.stages.load", lambda name: SimpleNamespace(parts=parts))
@@ -153,7 +153,9 @@ def test_a_stage_that_fails_names_its_log_and_the_next_try_goes_on_there(
 
 def test_seconds_of_all_tries_add_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 1000, 10))
-    monkeypatch.setattr("studies.paper.stages.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(
+        "studies.paper.commands.time", SimpleNamespace(monotonic=lambda: next(clock))
+    )
     world.fail("evaluation")
     with pytest.raises(TrainingRefused):
         finished(world, "rlcm-0.1-0")
@@ -180,7 +182,10 @@ def test_a_stage_of_another_command_is_refused(world: World) -> None:
 
 def test_two_processes_do_not_do_the_same_run(world: World) -> None:
     running = world.running("rlcm-0.1-0")
-    with running._alone(), pytest.raises(TrainingRefused, match="under way in another process"):
+    with (
+        running.stages.alone(),
+        pytest.raises(TrainingRefused, match="under way in another process"),
+    ):
         running.finish()
     running.finish()
 
@@ -189,7 +194,7 @@ def test_the_commit_is_that_of_the_code_that_began(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits = iter(["one", "two", "three"])
-    monkeypatch.setattr("studies.paper.stages.commit", lambda: next(commits))
+    monkeypatch.setattr("studies.paper.commands.commit", lambda: next(commits))
     assert finished(world, "rlcm-0.1-0").evaluation.commit == "one"
 
 
@@ -262,3 +267,28 @@ def test_probe_problems_are_the_same_for_a_seed_whatever_the_method(world: World
     rows = [json.loads(line) for line in drawn("base-0").splitlines()]
     assert len({row["id"] for row in rows}) == PROBE_PROBLEMS
     assert all(set(row) == {"id", "problem", "answer"} for row in rows)
+
+
+@pytest.mark.parametrize("name", ["base-0", "grpo-1", "rlcm-0.1-2", "rlcr-1-1"])
+def test_a_study_with_one_probe_for_all_makes_it_for_every_method_that_a_probe_reads(
+    world: World, name: str
+) -> None:
+    data = world.study.out / "probe.jsonl"
+    world.study = replace(world.study, probe_problems=data, temperature=1.0, rollouts=16)
+    running = Running(world.study, run_named(name, repeated_runs()))
+    running.finish()
+    evaluation = dict(pairwise(world.last_call()))
+    assert (evaluation["--temperature"], evaluation["--rollouts"]) == ("1.0", "16")
+    result = read_results(world.study.results)[name]
+    if name.startswith("rlcr"):
+        assert result.probe is None
+        assert "--probe" not in evaluation
+        return
+    assert result.probe is not None
+    probe = dict(pairwise(result.probe.command.split()))
+    assert evaluation["--probe"] == probe["--out"] == str(running.folder / "posthoc")
+    assert (probe["--data"], probe["--temperature"], probe["--inputs"]) == (
+        str(data),
+        "1.0",
+        "state",
+    )

@@ -1,0 +1,171 @@
+"""The primary comparison's secondary figures: values and differences with intervals, no verdicts.
+
+The intervals cover other seeds and other problems, as those of the verdicts do, and are not
+corrected for their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration.metrics.estimates import Estimate
+from calibration.metrics.scores import ScoredRollouts
+from calibration.metrics.weighted_metrics import WeightedMetrics
+from studies.paper.primary.design import METHODS
+from studies.paper.primary.inference import Crossed, crossed, resamples
+from studies.paper.primary.measures import Figures, Measured, mixed_in_all
+from studies.paper.primary.problems import has_conflict, is_out_of_domain
+from studies.paper.primary.result import PrimaryResult
+from studies.paper.primary.verdicts import RESAMPLES, endpoint_figures
+
+FIGURES = {
+    "accuracy": "accuracy",
+    "ECE": "ece",
+    "Brier score": "brier",
+    "AUROC": "auroc",
+    "resolution": "resolution",
+    "AUROC within a question": "AUROC within a question",
+    "tokens at equal certified risk": "tokens at equal certified risk",
+}
+"""Titles of the figures, and their names where they are computed. ECE has ten bins of equal width.
+"""
+
+BETTER_LOW = ("ECE", "Brier score", "tokens at equal certified risk")
+
+LEAST_COMMON = 20
+"""Problems that are mixed in every run; below, a figure within questions is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Some of the test problems.
+
+    Attributes:
+        title: in tables and figures.
+        holds: whether the problem of an id is one of them.
+    """
+
+    title: str
+    holds: Callable[[str], bool]
+
+
+TRAINED = Panel("trained kinds", lambda name: not is_out_of_domain(name))
+OUT_OF_DOMAIN = Panel("out of domain", is_out_of_domain)
+CONFLICTS = Panel(
+    "trained kinds with a conflict",
+    lambda name: has_conflict(name) and not is_out_of_domain(name),
+)
+PANELS = (TRAINED, CONFLICTS, OUT_OF_DOMAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A method's policies, and the probe that reads them."""
+
+    method: str
+    probe: str
+
+
+@dataclass(frozen=True, slots=True)
+class PanelFigures:
+    """The figures of all runs on one panel.
+
+    Attributes:
+        n_problems: of the panel.
+        n_common: of these, mixed in every run.
+        figure_ST: by reading and title: of each seed, on the problems as they are (first column)
+            and on their resamples.
+    """
+
+    n_problems: int
+    n_common: int
+    figure_ST: Mapping[Reading, Mapping[str, Figures]]
+
+    def value(self, reading: Reading, title: str) -> Estimate:
+        """The mean over seeds with its 95% interval; undefined if any seed's figure is."""
+        return self._estimate(self.figure_ST[reading][title])
+
+    def difference(self, one: Reading, other: Reading, title: str) -> Estimate:
+        """The first reading's figure minus the second's, paired by seed and problem."""
+        return self._estimate(self.figure_ST[one][title] - self.figure_ST[other][title])
+
+    def crossed_difference(self, one: Reading, other: Reading, title: str) -> Crossed:
+        """As `difference`, with the parts of its error; the figures of all seeds are defined."""
+        figure_ST = self.figure_ST[one][title] - self.figure_ST[other][title]
+        return crossed(figure_ST[:, 0], figure_ST[:, 1:], self.n_problems)
+
+    def _estimate(self, figure_ST: Figures) -> Estimate:
+        if not np.isfinite(figure_ST).all():
+            return Estimate(None)
+        first = float(figure_ST[0, 0])
+        if (figure_ST == first).all():  # the same policies, read by two probes, are alike right
+            return Estimate(first, first, first)
+        found: Crossed = crossed(figure_ST[:, 0], figure_ST[:, 1:], self.n_problems)
+        return Estimate(found.mean, *found.interval())
+
+
+def panel_figures(
+    results: Mapping[str, PrimaryResult],
+    seeds: Sequence[int],
+    panel: Panel,
+    number: int = RESAMPLES,
+    methods: Sequence[str] = METHODS,
+) -> PanelFigures:
+    """All figures on a panel, of every method and of every probe that reads its policies.
+
+    Args:
+        results: by the run's name; every method has every seed.
+        seeds: at least two.
+        panel: the problems.
+        number: of resamples of the problems.
+        methods: the compared ones.
+    """
+    runs = {name: [results[f"{name}-{seed}"].measured for seed in seeds] for name in methods}
+    every = [measured for own in runs.values() for measured in own]
+    on_P = np.array([panel.holds(name) for name in every[0].problems])
+    common_P = mixed_in_all([measured.right(on_P) for measured in every])
+    n_problems = int(on_P.sum())
+    weight_TP = np.vstack([np.ones((1, n_problems)), resamples(n_problems, number, seed=0)])
+    figure_ST = {}
+    for method, own in runs.items():
+        for probe in own[0].confidence_PK:
+            each = [_figures(measured, probe, on_P, common_P, weight_TP) for measured in own]
+            figure_ST[Reading(method, probe)] = {
+                title: np.vstack([figures[name] for figures in each])
+                for title, name in FIGURES.items()
+            }
+    return PanelFigures(n_problems, int(common_P.sum()), figure_ST)
+
+
+def _figures(
+    measured: Measured,
+    probe: str,
+    on_P: NDArray[np.bool_],
+    common_P: NDArray[np.bool_],
+    weight_TP: Figures,
+) -> dict[str, Figures]:
+    """Every figure of one run, on the problems and on their resamples, by name."""
+    with np.errstate(invalid="ignore"):  # a resample may hold no common problem
+        found = endpoint_figures(measured, probe, on_P, common_P, weight_TP)
+    if common_P.sum() < LEAST_COMMON:
+        found["AUROC within a question"] = np.full(len(weight_TP), np.nan)
+    scored = _scored(measured.confidence(probe, on_P), measured.right(on_P))
+    metrics = WeightedMetrics(scored, ("ece", "brier", "auroc"))
+    found |= metrics.figures(weight_TP.astype(np.int64))
+    found["ece"] = np.abs(found["ece"]).sum(1)
+    return found
+
+
+def _scored(confidence_PK: NDArray[np.float64], right_PK: NDArray[np.float64]) -> ScoredRollouts:
+    """The rollouts as the metrics take them; answers are alike if they are alike right."""
+    n_problems, n_rollouts = right_PK.shape
+    return ScoredRollouts(
+        problem_R=np.repeat(np.arange(n_problems), n_rollouts),
+        correct_R=right_PK.ravel() > 0,
+        confidence_R=confidence_PK.ravel(),
+        answer_class_R=(right_PK.ravel() > 0).astype(np.int64),
+    )

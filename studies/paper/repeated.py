@@ -1,0 +1,66 @@
+"""Every method of the paper with three seeds, on the primary comparison's problems.
+
+Same training, problems and test temperature as the primary comparison, and the same post-hoc probe
+for every method that a probe reads. What it finds is descriptive: three seeds decide nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibration.files import write_text
+from studies.paper.primary.design import ROLLOUTS, TEMPERATURE
+from studies.paper.primary.problems import write_problems
+from studies.paper.runs import PaperRun, repeated_runs
+from studies.paper.stages import Study
+from training.errors import TrainingRefused
+
+PRIMARY_CONFIG = Path(__file__).with_name("primary") / "primary.toml"
+WARM_START = "embedded-sft"
+
+
+def repeated_study(out: Path, results: Path, model: str = WARM_START) -> Study:
+    """The settings that all runs share; writes problems and training settings into `out`.
+
+    Args:
+        out: folder of the runs.
+        results: folder of the results.
+        model: the base model, as in `model` of the settings.
+    """
+    problems, config = out / "problems", out / "config.toml"
+    write_problems(problems)
+    named = f'model = "{WARM_START}"'
+    settings = PRIMARY_CONFIG.read_text().replace(named, f"model = {json.dumps(model)}")
+    text = f"{settings}\n[data]\nsource = {json.dumps(str(problems / 'train.jsonl'))}\n"
+    if not config.exists() or config.read_text() != text:
+        write_text(config, text)
+    return Study(
+        config,
+        str(problems / "test.jsonl"),
+        out,
+        results,
+        threads=1,
+        temperature=TEMPERATURE,
+        rollouts=ROLLOUTS,
+        probe_problems=problems / "probe.jsonl",
+    )
+
+
+def runs_of(methods: str | None) -> Sequence[PaperRun]:
+    """The runs of some methods, by names with commas between them; of all for None.
+
+    Only the default λ of a method, if methods are named.
+
+    Raises:
+        TrainingRefused: a method has no run.
+    """
+    every = repeated_runs()
+    if methods is None:
+        return every
+    names = [name.strip() for name in methods.split(",")]
+    if unknown := [name for name in names if name not in {run.method for run in every}]:
+        known = ", ".join(dict.fromkeys(run.method for run in every))
+        raise TrainingRefused(f"{unknown[0]!r} has no run: --methods takes {known}")
+    return [run for run in every if run.method in names and run.has_own_strength]

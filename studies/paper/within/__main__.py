@@ -1,0 +1,85 @@
+"""Confidence within a question: `python -m studies.paper.within run`, then `... report`.
+
+Both read and write files of the repository, so they run from its top folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from rlcm_serve.cli import run_app
+from studies.paper.primary.__main__ import CONFIG, smoke_study
+from studies.paper.primary.__main__ import RESULTS as PRIMARY_RESULTS
+from studies.paper.primary.problems import write_files, write_problems
+from studies.paper.primary.result import read_primary
+from studies.paper.primary.running import PrimaryStudy, Running
+from studies.paper.study import complete
+from studies.paper.within.design import confirming_runs, fresh_problems, pilot_runs, run_named
+from studies.paper.within.tables import confirmation_text, pilot_text
+from studies.smoke import SMOKE
+
+RESULTS = Path("studies/results/paper-within")
+
+app = typer.Typer(
+    help="Try ideas for confidence that is better within a question.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+
+Confirm = Annotated[
+    str | None, typer.Option("--confirm", help="An idea, on fresh seeds and problems.")
+]
+
+
+@app.command("run")
+def run_studies(
+    names: Annotated[list[str] | None, typer.Argument(help="Names of runs. Default: all.")] = None,
+    confirm: Confirm = None,
+    out: Annotated[Path, typer.Option(help="Folder for policies and tests.")] = Path(
+        "runs/paper-within"
+    ),
+    results: Annotated[Path, typer.Option(help="Folder for the results.")] = RESULTS,
+    jobs: Annotated[int, typer.Option(min=1, help="Number of runs at a time.")] = 2,
+    smoke: Annotated[bool, typer.Option("--smoke", help=SMOKE)] = False,
+) -> None:
+    """Train, probe and test each run. Finished runs are skipped, others continue."""
+    console = Console()
+    if smoke:
+        with TemporaryDirectory() as folder:
+            study = smoke_study(Path(folder))
+            complete([Running(study, run_named("rlcm-ranking-100"))], 1, console)
+        return
+    every = [*confirming_runs(confirm)] if confirm else [*pilot_runs()]
+    chosen = [run_named(name) for name in names] if names else every
+    problems = out / ("fresh-problems" if confirm else "problems")
+    if confirm:
+        write_files(problems, fresh_problems())
+    else:
+        write_problems(problems)
+    study = PrimaryStudy(CONFIG, problems, out, results)
+    missing = [Running(study, run) for run in chosen if not study.is_done(run)]
+    console.print(f"{len(chosen) - len(missing)} of {len(chosen)} runs are done")
+    complete(missing, jobs, console)
+
+
+@app.command("report")
+def report_results(
+    confirm: Confirm = None,
+    results: Annotated[Path, typer.Option(help="Folder with the results.")] = RESULTS,
+    primary: Annotated[
+        Path, typer.Option(help="Folder with the primary comparison's pilot.")
+    ] = PRIMARY_RESULTS,
+) -> None:
+    """Print the ideas' figures on the pilot's seeds, or what a confirmation shows."""
+    own = read_primary(results)
+    text = confirmation_text(own, confirm) if confirm else pilot_text(read_primary(primary) | own)
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    run_app(app)
