@@ -128,6 +128,8 @@ def build_app() -> typer.Typer:
     )
     add(CERTIFICATES, "labels", extend.labels, "rlcm labels design.json unlabelled.parquet")
     add(CERTIFICATES, "recalibrate", commands.recalibrate, "rlcm recalibrate 571b667eda0c")
+    add(CERTIFICATES, "rehearsal", commands.rehearsal, "rlcm rehearsal 571b667eda0c --start")
+    add(CERTIFICATES, "activate", commands.activate, "rlcm activate 571b667eda0c --dry-run")
     add(CERTIFICATES, "verify", verify.verify, "rlcm verify certificate.json traces.parquet")
     add(CERTIFICATES, "replay", verify.replay, "rlcm replay certificate.json other.parquet")
     reports = report.report_group()

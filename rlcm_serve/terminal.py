@@ -1,13 +1,14 @@
-"""Progress of long work on the command line, and redirection of vLLM's output."""
+"""Results and progress on the command line, and redirection of vLLM's output."""
 
 from __future__ import annotations
 
 import io
+import json
 import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,16 +18,27 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from rlcm_serve.own_files import own_log
 
 _WRITTEN_EVERY = 30.0
 """Seconds between two lines of progress in a log."""
+
+
+def print_result(facts: Mapping[str, object], words: str, *, as_json: bool) -> None:
+    """Prints what a command found: the facts as JSON, or words, whose lines are not folded."""
+    if as_json:
+        sys.stdout.write(json.dumps(facts, indent=2, default=str) + "\n")
+    else:
+        Console(markup=False, highlight=False, soft_wrap=True).print(words)
 
 
 def default_engine_log() -> Path:
@@ -114,6 +126,16 @@ class StageClock:
             self._last = stage
 
 
+class _Rate(ProgressColumn):
+    """Finished items per second, or per minute where they are slow."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        if not speed:
+            return Text("")
+        return Text(f"{speed:.1f}/s" if speed >= 1 else f"{60 * speed:.1f}/min")
+
+
 class _Bar(Progress):
     """Where no terminal can draw it, such as in a log, it is written down every half minute."""
 
@@ -138,11 +160,12 @@ class _Bar(Progress):
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar with counts, elapsed time and time left; in a log, a line of them now and then."""
+    """A bar with counts, rate, time spent and time left; in a log, a line of them now and then."""
     return _Bar(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        _Rate(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         console=console,

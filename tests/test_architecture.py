@@ -32,7 +32,9 @@ CALIBRATION_MAY_IMPORT = {
 }
 ONLY_IN = {
     "vllm": ("rlcm_serve.engine", "studies.serving"),
-    "ray": ("rlcm_serve.ray", "studies.serving"),
+    "ray": ("rlcm_serve.ray", "studies.serving", "training.verl.run"),
+    "verl": ("training.verl",),
+    "transfer_queue": ("training.verl",),
     "numba": ("rlcm_serve.engine.worker.figures.few_logits",),
     "fastapi": ("rlcm_serve.api",),
     "starlette": ("rlcm_serve.api", "rlcm_serve.ray.proxy"),

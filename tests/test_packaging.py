@@ -14,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from training.verl.overrides import PINNED
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LEFT_OUT = {"torchvision", "torchaudio", "torchcodec", "triton"}
@@ -40,7 +42,7 @@ def test_the_cpu_environment_leaves_out_what_only_cuda_can_load() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["clients", "cpu", "cuda", "dev", "ray", "supply", "triton"],
+    ["clients", "cpu", "cuda", "dev", "ray", "supply", "triton", "verl"],
 )
 def test_every_pin_has_the_hashes_of_its_files(name: str) -> None:
     lock = (ROOT / "requirements" / f"{name}.lock").read_text()
@@ -65,6 +67,16 @@ def test_ray_is_locked_beside_the_environment_and_replaces_nothing_in_it() -> No
     (ray,) = map(Requirement, PROJECT["optional-dependencies"]["ray"])
     assert ray.specifier.contains(locked("ray.lock")[ray.name])
     assert not locked("ray.lock").keys() & (locked("cpu.lock") | locked("dev.lock")).keys()
+
+
+def test_verl_is_locked_beside_the_environment_and_replaces_only_what_it_must() -> None:
+    verl, environment = locked("verl.lock"), locked("cpu.lock") | locked("dev.lock")
+    assert verl[canonicalize_name("verl")] == PINNED["verl"]
+    replaced = {"antlr4-python3-runtime", "tokenizers", "transformers"}
+    assert verl.keys() & environment.keys() == replaced
+    assert not verl.keys() & locked("ray.lock").keys()
+    ours = next(own for own in PROJECT["dependencies"] if own.startswith("transformers"))
+    assert Requirement(ours).specifier.contains(verl[canonicalize_name("transformers")])
 
 
 def test_cpu_and_cuda_run_the_same_vllm() -> None:

@@ -69,9 +69,11 @@ LADDERS = {
         "probe",
         "familiarity",
         "rl.rewards",
+        "rl.tables",
         "rl.settings",
         "rl.trainer",
         "rl",
+        "verl",
         "commands",
     ),
 }

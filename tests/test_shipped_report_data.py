@@ -1,7 +1,8 @@
 """The shipped report data is what the traces give for the certificates next to it.
 
 They were made by `rlcm report-data CERTIFICATE studies/traces/MODEL-calibration-K.parquet
---test studies/traces/MODEL-test.parquet`, for each certificate.
+--test studies/traces/MODEL-test.parquet --questions test.jsonl`, for each certificate, with
+`rlcm examples --split test --count 240 --jsonl > test.jsonl`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from calibration.report.build_data import build_report_data
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, WARM_START
 from rlcm_serve.solving.guarantees import find_certificates
 from tests.test_shipped_certificate import CALIBRATION
+from training.tasks.problems import Split, sample_problems
 
 TRACES = Path(__file__).parent.parent / "studies" / "traces"
 MODELS = (EMBEDDED_MODEL, WARM_START)
@@ -45,8 +47,12 @@ def test_it_follows_from_the_traces(model: Path, file: Path) -> None:
     shipped = ReportData.load(report_data_path(file))
     certificate = Certificate.load(file)
     assert shipped.certificate == certificate.digest
+    questions = {one.id: one.question for one in sample_problems(Split.TEST, 240, seed=0)}
     again = build_report_data(
-        certificate, traces_of(model, CALIBRATION[model]), traces_of(model, "test")
+        certificate,
+        traces_of(model, CALIBRATION[model]),
+        traces_of(model, "test"),
+        questions=questions,
     )
     check_close(shipped.to_json(), again.to_json())
 

@@ -3,6 +3,7 @@
 from rlcm_serve.commands.aggregation import aggregate
 from rlcm_serve.commands.calling.feedback import audit, feedback
 from rlcm_serve.commands.calling.recalibrate import recalibrate
+from rlcm_serve.commands.calling.rehearsal import activate, rehearsal
 from rlcm_serve.commands.doctor import doctor
 from rlcm_serve.commands.evaluation import compare, evaluate
 from rlcm_serve.commands.evidence import evidence
@@ -14,6 +15,7 @@ from rlcm_serve.commands.service import config, serve, vllm_args
 from rlcm_serve.commands.store import store
 
 __all__ = [
+    "activate",
     "add_familiarity",
     "aggregate",
     "audit",
@@ -28,6 +30,7 @@ __all__ = [
     "ray",
     "recalibrate",
     "regrade",
+    "rehearsal",
     "reread",
     "serve",
     "solve",

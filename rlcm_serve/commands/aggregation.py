@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
+
+from rlcm_serve.commands.options import JsonOption
 
 if TYPE_CHECKING:
     from rlcm_serve.aggregation.results import Summary
@@ -34,6 +38,7 @@ def aggregate(
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Ignore unknown fields.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Vote on rollouts from any source: one answer per problem, and its accuracy."""
     from rlcm_serve.aggregation import Rule, VoteOptions, aggregate_file
@@ -46,15 +51,18 @@ def aggregate(
         )
     # What is written to stdout is to be read by a program.
     shown = console if str(out) == "-" else Console()
+    if as_json:
+        shown.print(json.dumps(asdict(summary)), markup=False, highlight=False, soft_wrap=True)
+        return
     for line in _in_words(summary):
         shown.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[int, int | None], None]]:
-    from rich.progress import Progress
+    from rlcm_serve.terminal import progress_bar
 
-    with Progress(console=console, transient=True) as progress:
+    with progress_bar(console) as progress:
         task = progress.add_task("counting", total=None)
 
         def show(done: int, total: int | None) -> None:

@@ -79,7 +79,7 @@ def doctor(
         found["self_test"] = None if passed is None else asdict(passed)
         typer.echo(json.dumps(found, indent=2))
     else:
-        _print(findings)
+        print_findings(findings)
     raise typer.Exit(0 if findings.can_be_served else 1)
 
 
@@ -161,7 +161,7 @@ def _check_certificates(engine: Any, folder: Any, findings: Findings) -> None:
         loaded = Guarantees.load(engine.identities, find_certificates(folder))
     except (RlcmError, CalibrationError) as error:
         findings.refuse(
-            "certificates", str(error), "move the certificate away, or calibrate this setup anew"
+            "certificates", str(error), "move the certificate away, or calibrate this setup again"
         )
         return
     for one in loaded.certificates:
@@ -169,7 +169,8 @@ def _check_certificates(engine: Any, folder: Any, findings: Findings) -> None:
             findings.note("certificates", f"{one.id}: {caveat}")
 
 
-def _print(findings: Findings) -> None:
+def print_findings(findings: Findings) -> None:
+    """Prints findings as a table that fits the terminal, and the verdict."""
     table = Table(box=None, pad_edge=False, show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")

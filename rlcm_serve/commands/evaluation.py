@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from rlcm_serve.commands.options import (
+    JsonOption,
     LogOption,
     MaxTokensOption,
     ModelOption,
@@ -58,7 +59,7 @@ def evaluate(
     profile: ProfileOption = None,
     rollouts: Annotated[
         int | None,
-        typer.Option(min=1, help="Rollouts per problem; by default each benchmark's own number."),
+        typer.Option(min=1, help="Rollouts per problem. Default: each benchmark's own number."),
     ] = None,
     budgets: Annotated[
         int | None,
@@ -81,14 +82,12 @@ def evaluate(
     sources: Annotated[
         list[str] | None,
         typer.Option(
-            help="Record only these sources besides, and those that cost nothing; by default all."
+            help="Record only these further sources, and those that cost nothing. Default: all."
         ),
     ] = None,
     request: Annotated[
         str,
-        typer.Option(
-            help="Put to the model after every problem: how to state its confidence, say."
-        ),
+        typer.Option(help="Text that follows every problem, such as how to state the confidence."),
     ] = "",
     column: Annotated[
         list[str] | None,
@@ -102,6 +101,7 @@ def evaluate(
     max_tokens: MaxTokensOption = None,
     thinking: ThinkingOption = None,
     ray: RayOption = None,
+    as_json: JsonOption = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
 ) -> None:
@@ -143,6 +143,9 @@ def evaluate(
         out=out,
     )
     report = asyncio.run(run(plan, Console(stderr=True), recorders_on(ray)))
+    if as_json:
+        typer.echo(plan.folder.metrics_file.read_text(encoding="utf-8"))
+        return
     Console().print(str(report), markup=False, highlight=False, soft_wrap=True)
 
 
@@ -150,14 +153,16 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="[NAME=]FOLDER[:SOURCE] of each run; the others are held against the first."
+            help="[NAME=]FOLDER[:SOURCE] of each run; the others are compared with the first."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("runs/compare"),
+    as_json: JsonOption = False,
 ) -> None:
     """Compare runs: main table, paired differences, and what cannot be compared."""
     from rlcm_serve.evaluation.compare import compare as put_together
     from rlcm_serve.evaluation.compare import to_text, write_comparison
+    from rlcm_serve.evaluation.compare.page import FIGURES_AS_JSON
     from rlcm_serve.evaluation.run import Run
 
     if len(runs) < 2:
@@ -165,6 +170,9 @@ def compare(
     comparison = put_together([Run.load(spec) for spec in runs])
     page = write_comparison(comparison, out)
     console = Console()
+    if as_json:
+        typer.echo((out / FIGURES_AS_JSON).read_text(encoding="utf-8"))
+        return
     console.print(to_text(comparison))
     console.print(str(page), markup=False, highlight=False, soft_wrap=True)
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from rlcm_serve.commands import signing
 from rlcm_serve.commands.options import JsonOption
 from rlcm_serve.commands.settings_options import ConfigOption
 from rlcm_serve.settings import load_settings
+from rlcm_serve.terminal import print_result
 
 if TYPE_CHECKING:
     from rlcm_serve.store.keys import KeyRecord, Keys
@@ -43,7 +44,7 @@ def new(
     name: Annotated[str, typer.Option(help="Name of the key's owner.")],
     scope: Annotated[
         list[str],
-        typer.Option(help="solve, metrics, or admin (which includes both); may be repeated."),
+        typer.Option(help="solve, label, metrics, or admin (which includes all); may be repeated."),
     ],
     max_n: Annotated[
         int | None, typer.Option(help="Maximum number of samples per question.")
@@ -67,11 +68,12 @@ def new(
         int | None, typer.Option(help="Maximum number of tokens in a minute, prompts included.")
     ] = None,
     weight: Annotated[
-        float | None, typer.Option(help="Share of a busy service; other keys have 1.")
+        float | None, typer.Option(help="Weight of the key when the service is busy. Default: 1.")
     ] = None,
     cache_group: Annotated[
         str | None, typer.Option(help="Name of the group of keys that share cached prefixes.")
     ] = None,
+    as_json: JsonOption = False,
     config: ConfigOption = None,
     state: StateOption = None,
     database: DatabaseOption = None,
@@ -91,7 +93,7 @@ def new(
     )
     with _opened(config, state, database) as opened:
         text, record = opened.create(name, scopes_of(scope), limits, cache_group)
-    typer.echo(text)
+    print_result({"key": text, **_as_json(record)}, text, as_json=as_json)
     Console(stderr=True).print(
         f"Key {record.id} of {record.name!r}. It cannot be shown again: keep it now. Requests "
         "carry it as `Authorization: Bearer KEY`.",
@@ -113,7 +115,9 @@ def list_keys(
     if as_json:
         typer.echo(json.dumps(records, indent=2))
         return
-    table = Table("id", "name", "scopes", "limits", "created", "last used", "revoked", box=None)
+    moments = [Column(name, no_wrap=True) for name in ("created", "last used", "revoked")]
+    texts = [Column(name, overflow="fold") for name in ("name", "scopes", "limits")]
+    table = Table(Column("id", no_wrap=True), *texts, *moments, box=None, pad_edge=False)
     for record in records:
         limits = ", ".join(f"{name} {value:.12g}" for name, value in record["limits"].items())
         table.add_row(
@@ -121,7 +125,7 @@ def list_keys(
             record["name"],
             " ".join(record["scopes"]),
             limits,
-            *(record[moment] or "" for moment in ("created", "last_used", "revoked")),
+            *((record[moment] or "")[:10] for moment in ("created", "last_used", "revoked")),
         )
     Console().print(table)
 
@@ -129,6 +133,7 @@ def list_keys(
 @keys.command(rich_help_panel=API_KEYS)
 def revoke(
     key_id: Annotated[str, typer.Argument(help="Id of the key, from `rlcm keys list`.")],
+    as_json: JsonOption = False,
     config: ConfigOption = None,
     state: StateOption = None,
     database: DatabaseOption = None,
@@ -136,7 +141,8 @@ def revoke(
     """Revoke a key. A running service applies this within seconds."""
     with _opened(config, state, database) as opened:
         record = opened.revoke(key_id)
-    Console().print(f"key {record.id} of {record.name!r} is revoked", highlight=False, markup=False)
+    words = f"key {record.id} of {record.name!r} is revoked"
+    print_result(_as_json(record), words, as_json=as_json)
 
 
 @contextmanager

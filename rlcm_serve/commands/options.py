@@ -75,7 +75,7 @@ ThinkingOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RayOption = Annotated[
-    int | None, typer.Option("--ray", min=1, help="Run so many engines on Ray, and record on all.")
+    int | None, typer.Option("--ray", min=1, help="Number of engines on Ray; all of them record.")
 ]
 LogOption = Annotated[Path | None, typer.Option("--engine-log", help="File for vLLM's output.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show vLLM's output.")]

@@ -79,16 +79,21 @@ def solve(
     ] = "selective",
     kind: Annotated[
         str | None,
-        typer.Option(help="Kind of the question, such as its topic, for a certificate of it."),
+        typer.Option(
+            help="Kind of the question, such as its topic, where certificates distinguish kinds."
+        ),
     ] = None,
     vote: Annotated[
         str, typer.Option(help="How samples are merged: confidence or majority.")
     ] = "confidence",
     on_infeasible: Annotated[
-        str, typer.Option(help="If no policy is certified at alpha: error, full_budget or abstain.")
+        str,
+        typer.Option(
+            help="What to do if no policy is certified at alpha: error, full_budget or abstain."
+        ),
     ] = "error",
     on_unfamiliar: Annotated[
-        str, typer.Option(help="If the question is unlike the calibration's: answer or abstain.")
+        str, typer.Option(help="What to do with an unfamiliar question: answer or abstain.")
     ] = "answer",
     model: ModelOption = "embedded",
     probe: ProbeOption = None,

@@ -26,15 +26,18 @@ def _group() -> None:
 @takes_settings
 def serve(
     loaded: Loaded,
-    replicas: Annotated[int, typer.Option(min=1, help="Replicas, with an engine each.")] = 1,
+    replicas: Annotated[
+        int, typer.Option(min=1, help="Number of replicas; each has its own engine.")
+    ] = 1,
     max_replicas: Annotated[
         int | None,
-        typer.Option(min=1, help="Maximum number of replicas. Default: always as many as given."),
+        typer.Option(min=1, help="Maximum number of replicas. Default: the number of --replicas."),
     ] = None,
     samples: Annotated[
         int,
         typer.Option(
-            min=1, help="Samples, running and waiting, above which another replica is started."
+            min=1,
+            help="Running and waiting samples of one replica, above which another one is started.",
         ),
     ] = 64,
     cpus: Annotated[

@@ -14,6 +14,7 @@ from rlcm_serve.commands.options import (
     AnswerMaxTokensOption,
     ConfidenceOption,
     IntervalOption,
+    JsonOption,
     LogOption,
     MaxTokensOption,
     ModelOption,
@@ -29,6 +30,7 @@ from rlcm_serve.commands.options import (
     recorders_on,
 )
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.terminal import print_result
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
@@ -53,14 +55,16 @@ def collect(
         bool, typer.Option(help="Also write what a probe can read, for `rlcm reread`.")
     ] = False,
     ray: RayOption = None,
+    as_json: JsonOption = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
 ) -> None:
     """Record labelled problems at full budget, for `rlcm fit`.
 
-    Problems that trained the probe are refused, as a certificate must not be fitted on them. An
-    interrupted run continues where it stopped.
+    A problem with the answer "?" has no label; `rlcm labels` says which ones need one. Problems
+    that trained the probe are refused, as a certificate must not be fitted on them. An interrupted
+    run continues where it stopped.
     """
     from calibration import write_traces
     from rlcm_serve.answers.grader import AnswerGrader
@@ -69,6 +73,7 @@ def collect(
     from rlcm_serve.recording.inputs import inputs_beside
     from rlcm_serve.recording.kept_inputs import kept_beside, write_kept_inputs
     from rlcm_serve.recording.offline import record_inputs, record_problems
+    from rlcm_serve.recording.problems import read_problems
     from rlcm_serve.recording.rollouts import to_rollouts
     from rlcm_serve.solving.fingerprints import fingerprint_of
 
@@ -104,12 +109,17 @@ def collect(
         identity, recordings = asyncio.run(
             record_problems(settings, data, journal, rollouts, 1, console, recorders_on(ray))
         )
+    unlabelled = {one.id for one in read_problems(data) if not one.is_labelled}
     with AnswerGrader() as grader:
-        recorded = to_rollouts(recordings, verdicts_of(identity.profile, grader))
+        recorded = to_rollouts(recordings, verdicts_of(identity.profile, grader), unlabelled)
     write_traces(out, recorded, fingerprint_of(identity, samples=1, vote=VoteRule.CONFIDENCE))
     journal.unlink()
     inputs_beside(journal).unlink(missing_ok=True)
-    Console().print(f"{len(recordings)} rollouts in {out}", highlight=False)
+    print_result(
+        {"traces": out, "rollouts": len(recordings)},
+        f"{len(recordings)} rollouts in {out}",
+        as_json=as_json,
+    )
 
 
 def _require_untrained(settings: EngineSettings, data: Path) -> str | None:
@@ -131,10 +141,12 @@ def regrade(
     data: Annotated[Path, typer.Option(help="JSONL of the problems that were recorded.")],
     out: Annotated[Path, typer.Option(help="Parquet file for the traces with new verdicts.")],
     grader: Annotated[str, typer.Option(help="math, choice, code or exact.")] = "math",
+    as_json: JsonOption = False,
 ) -> None:
     """Grade recorded traces again, after a change of grader. Needs no model.
 
     Takes the answers' texts as recorded, and writes new verdicts, classes and the grader's name.
+    Problems with the answer "?" have no label, and get no verdicts.
     """
     from calibration.traces.traces import write_table
     from rlcm_serve.evaluation.grading import grader_named
@@ -149,12 +161,22 @@ def regrade(
     ):
         found = regrade(table, problems, graded_by, progress)
     write_table(out, found.table, str(traces))
-    Console().print(
+    print_result(
+        {
+            "traces": out,
+            "readings": len(table),
+            "grader": graded_by.name,
+            "was": found.was,
+            "became_right": found.became_right,
+            "became_wrong": found.became_wrong,
+            "regrouped": found.regrouped,
+            "unlabelled": found.unlabelled,
+        },
         f"{len(table)} readings in {out}, graded by {graded_by.name} (was {found.was}): "
         f"{found.became_right} became right, {found.became_wrong} became wrong, the classes of "
-        f"{found.regrouped} problems changed",
-        highlight=False,
-        soft_wrap=True,
+        f"{found.regrouped} problems changed"
+        + (f"; {found.unlabelled} problems have no label" if found.unlabelled else ""),
+        as_json=as_json,
     )
 
 
@@ -166,6 +188,7 @@ def reread(
         Path | None,
         typer.Option(help="What a probe can read. Default: TRACES with .inputs.parquet."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Read recorded traces again with another probe. Needs no model.
 
@@ -181,7 +204,11 @@ def reread(
     require_untrained_ids(table["problem_id"].unique().to_pylist(), probe)
     table = reread(table, read_kept_inputs(inputs or kept_beside(traces)), probe)
     write_table(out, table, str(traces))
-    Console().print(f"{len(table)} readings in {out}", highlight=False)
+    print_result(
+        {"traces": out, "readings": len(table)},
+        f"{len(table)} readings in {out}",
+        as_json=as_json,
+    )
 
 
 def add_familiarity(
@@ -197,6 +224,7 @@ def add_familiarity(
     temperature: TemperatureOption = None,
     top_p: TopPOption = None,
     thinking: ThinkingOption = None,
+    as_json: JsonOption = False,
     engine_log: LogOption = None,
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
@@ -237,9 +265,9 @@ def add_familiarity(
     by_id = {problem.id: p_value for problem, p_value in zip(problems, found, strict=True)}
     write_table(out, with_familiarity(table, by_id, fingerprint_of(identity)), str(traces))
     flagged = sum(p_value <= familiarity.config.cutoff for p_value in found)
-    Console().print(
+    print_result(
+        {"traces": out, "problems": len(problems), "unfamiliar": flagged},
         f"{len(problems)} problems in {out}, {flagged} of them unfamiliar: `rlcm fit` leaves these "
         "out",
-        highlight=False,
-        soft_wrap=True,
+        as_json=as_json,
     )

@@ -65,7 +65,7 @@ def vllm_args(
     for argument in arguments:
         if any(character.isspace() for character in argument):
             raise SettingsRefused(
-                f"{argument!r} has a blank, at which a shell would split it: rename the folder"
+                f"{argument!r} contains a space, where a shell would split it: rename the folder"
             )
     typer.echo(" ".join(arguments))
 

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+
+from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.terminal import print_result
 
 PANEL = "Signing keys (for certificates)"
 
 
 def new_signing_key(
     out: Annotated[Path, typer.Option(help="File for the private key, such as signing.pem.")],
+    as_json: JsonOption = False,
 ) -> None:
     """Create a key pair to sign certificates with. It is no API key.
 
@@ -24,12 +27,11 @@ def new_signing_key(
     from rlcm_serve.signing import write_key_pair
 
     public, id_ = write_key_pair(out)
-    Console().print(
+    print_result(
+        {"key": id_, "private": out, "public": public},
         f"signing key {id_}: {out} is private, keep it secret; {public} is public, for "
         "`rlcm verify --public-key` and the setting trusted_keys",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        as_json=as_json,
     )
 
 
@@ -38,8 +40,9 @@ def sign(
         Path, typer.Argument(help="Certificate file, written by `rlcm fit`.", show_default=False)
     ],
     key: Annotated[
-        Path, typer.Option(help="Private key, from `rlcm keys new-signing-key`. No API key.")
+        Path, typer.Option(help="Private key, from `rlcm keys new-signing-key`; not an API key.")
     ],
+    as_json: JsonOption = False,
 ) -> None:
     """Sign a certificate. The signature is a file of its own, NAME.dsse.json beside NAME.json.
 
@@ -53,9 +56,9 @@ def sign(
     loaded, signing_key = Certificate.load(certificate), load_signing_key(key)
     written = envelope_path(certificate)
     write_text(written, signed(loaded, signing_key).to_text())
-    Console().print(
-        f"certificate {loaded.id} is signed with key {key_id(signing_key.public_key())}: {written}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+    id_ = key_id(signing_key.public_key())
+    print_result(
+        {"certificate": loaded.id, "key": id_, "signature": written},
+        f"certificate {loaded.id} is signed with key {id_}: {written}",
+        as_json=as_json,
     )

@@ -12,8 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcm_serve.commands.keys import DatabaseOption, StateOption
+from rlcm_serve.commands.options import JsonOption
 from rlcm_serve.commands.settings_options import ConfigOption
 from rlcm_serve.settings import load_settings
+from rlcm_serve.terminal import print_result
 
 store = typer.Typer(
     name="store",
@@ -24,7 +26,7 @@ store = typer.Typer(
 
 @store.command()
 def check(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
     config: ConfigOption = None,
     state: StateOption = None,
     database: DatabaseOption = None,
@@ -53,6 +55,7 @@ def check(
 @store.command()
 def backup(
     to: Annotated[Path, typer.Argument(help="File to write; it must not exist.")],
+    as_json: JsonOption = False,
     config: ConfigOption = None,
     state: StateOption = None,
     database: DatabaseOption = None,
@@ -63,13 +66,15 @@ def backup(
     """
     from rlcm_serve.store.upkeep.copies import back_up
 
-    back_up(_file(config, state, database, "pg_dump"), to)
-    typer.echo(f"wrote {to}")
+    file = _file(config, state, database, "pg_dump")
+    back_up(file, to)
+    print_result({"file": file, "backup": to}, f"wrote {to}", as_json=as_json)
 
 
 @store.command()
 def restore(
     backup: Annotated[Path, typer.Argument(help="Copy that `rlcm store backup` wrote.")],
+    as_json: JsonOption = False,
     config: ConfigOption = None,
     state: StateOption = None,
     database: DatabaseOption = None,
@@ -82,9 +87,10 @@ def restore(
 
     file = _file(config, state, database, "pg_restore")
     kept = restore(backup, file)
-    typer.echo(f"{file} is restored from {backup}")
+    words = f"{file} is restored from {backup}"
     if kept is not None:
-        typer.echo(f"the database that was there is kept as {kept}")
+        words += f"\nthe database that was there is kept as {kept}"
+    print_result({"file": file, "backup": backup, "kept": kept}, words, as_json=as_json)
 
 
 def _file(config: Path | None, state: Path | None, database: str | None, of_postgres: str) -> Path:

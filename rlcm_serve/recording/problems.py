@@ -10,12 +10,16 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.json_lines import parse_rows
+
+NO_LABEL = "?"
+"""The reference answer of a problem whose right answer nobody has given."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledProblem:
-    """A problem and its reference answer.
+    """A problem and its reference answer, or `NO_LABEL`.
 
     Problems of one template or source share a `group`. `kind` says what kind of question it is, for
     certificates of single kinds.
@@ -26,6 +30,11 @@ class LabelledProblem:
     answer: str
     group: str | None = None
     kind: str | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether somebody has given the right answer."""
+        return self.answer.strip() != NO_LABEL
 
     @classmethod
     def from_json(cls, row: Any) -> Self:
@@ -71,6 +80,21 @@ def parse_problems(lines: Iterable[bytes], source: str) -> list[LabelledProblem]
     """
     remedy = "each line is a JSON object with 'problem' and 'answer'"
     return list(parse_rows(lines, source, "data", LabelledProblem.from_json, remedy))
+
+
+def require_labels(problems: Iterable[LabelledProblem]) -> None:
+    """Returns if every problem has a label.
+
+    Raises:
+        RequestRefused: one has none; the message names it.
+    """
+    if unlabelled := [one.id for one in problems if not one.is_labelled]:
+        raise RequestRefused(
+            "data",
+            f"{len(unlabelled)} problems have the answer {NO_LABEL!r}, so no label, "
+            f"{unlabelled[0]!r} among them: a job needs a label of each. With labels of a share "
+            "of the problems, start with `rlcm plan --design --label-share`",
+        )
 
 
 def digest_problems(problems: Iterable[LabelledProblem]) -> str:

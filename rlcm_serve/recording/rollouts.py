@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Self
 
 import msgspec
@@ -86,10 +86,17 @@ class RecordedRollout(FullBudgetRollout, frozen=True, omit_defaults=True):
     kind: str | None = None
 
 
-def to_rollouts(recordings: Iterable[RecordedRollout], grader: Verdicts) -> list[table.Rollout]:
+def to_rollouts(
+    recordings: Iterable[RecordedRollout], grader: Verdicts, unlabelled: Collection[str] = ()
+) -> list[table.Rollout]:
     """Recordings as calibration's traces: the first answer of each reading, grouped into classes.
 
     Classes are numbered within a problem, over all its rollouts and readings.
+
+    Args:
+        recordings: of all problems.
+        grader: groups the answers.
+        unlabelled: ids of problems without a label, whose verdicts are left out.
     """
     by_problem: dict[str, list[RecordedRollout]] = {}
     for recording in recordings:
@@ -98,11 +105,12 @@ def to_rollouts(recordings: Iterable[RecordedRollout], grader: Verdicts) -> list
     for recorded in by_problem.values():
         answers = [reading.answers[0] for r in recorded for reading in r.readings]
         classes = iter(grader.classes(answers))
-        rollouts += [_rollout(recording, classes) for recording in recorded]
+        labelled = recorded[0].problem_id not in unlabelled
+        rollouts += [_rollout(recording, classes, labelled) for recording in recorded]
     return rollouts
 
 
-def _rollout(recording: RecordedRollout, classes: Iterator[int]) -> table.Rollout:
+def _rollout(recording: RecordedRollout, classes: Iterator[int], labelled: bool) -> table.Rollout:
     readings = [
         table.Reading(
             tokens=reading.tokens,
@@ -110,7 +118,7 @@ def _rollout(recording: RecordedRollout, classes: Iterator[int]) -> table.Rollou
             answer=reading.answers[0],
             answer_class=next(classes),
             answer_tokens=reading.answer_tokens,
-            correct=reading.correct[0],
+            correct=reading.correct[0] if labelled else None,
         )
         for reading in recording.readings
     ]

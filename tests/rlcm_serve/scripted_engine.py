@@ -226,7 +226,8 @@ class ScriptedEngine(ReasoningEngine):
             for checkpoint in rollout.readings:
                 await self._wait_if_held(number, checkpoint)
                 await self.check_health()
-                yield Delta(checkpoint.tokens - told, "hm" if text else "")
+                ids = rollout.tokens[told : checkpoint.tokens]
+                yield Delta(len(ids), "hm" if text else "", ids=ids)
                 told = checkpoint.tokens
                 yield checkpoint
             if rollout.answer_text:

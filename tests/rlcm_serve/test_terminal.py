@@ -113,5 +113,5 @@ def test_in_a_log_the_count_is_written_every_half_minute() -> None:
         for clock[0] in (10.0, 31.0, 32.0, 60.0, 62.0):
             progress.advance(bar)
         written = console.file.getvalue()  # type: ignore[attr-defined]
-    counts = [line.split()[-3] for line in written.splitlines()]
-    assert counts == ["2/8", "5/8"]
+    counts = [line.split()[-4:-2] for line in written.splitlines()]
+    assert counts == [["2/8", "2.9/min"], ["5/8", "4.0/min"]]

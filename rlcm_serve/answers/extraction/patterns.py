@@ -36,7 +36,7 @@ class RegexExtractor(Extractor):
             self._pattern = regex.compile(pattern)
         except (regex.error, RecursionError) as error:
             raise ProfileRefused(
-                f"extractor is {self.spec!r}, which is no regular expression: {error}"
+                f"extractor is {self.spec!r}, which is not a regular expression: {error}"
             ) from None
         self._group = min(1, self._pattern.groups)
         if self._pattern.fullmatch("", timeout=TIME_LIMIT):

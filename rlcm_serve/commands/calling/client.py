@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import sleep
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +17,8 @@ _SERVICE, _KEY = CLIENT_VARIABLES
 SERVICE = "http://127.0.0.1:8000"
 SECONDS = 60.0
 """For a response to begin, and between two parts of it."""
+LONGEST_PAUSE = 60.0
+"""Seconds between two tries of a request, whatever the service says."""
 
 ServiceOption = Annotated[
     str, typer.Option("--service", envvar=_SERVICE, help="Address of the running service.")
@@ -34,28 +37,49 @@ def client_of(service: str, key: str | None) -> httpx.Client:
     return httpx.Client(base_url=service, headers=headers, timeout=SECONDS)
 
 
-def call(client: httpx.Client, method: str, path: str, **options: Any) -> Any:
+def call(client: httpx.Client, method: str, path: str, *, tries: int = 1, **options: Any) -> Any:
     """The JSON that the service answers with.
+
+    Args:
+        client: of the service.
+        method: of the request.
+        path: of the request.
+        tries: how often the request is sent while the service says when to try again. More than
+            one is for requests that may be repeated.
+        options: further arguments of `httpx.Client.request`.
 
     Raises:
         RequestRefused: the service cannot be reached, or refuses the request; the message has what
             it says.
     """
+    response = _sent(client, method, path, **options)
+    while (pause := _pause(response)) is not None and (tries := tries - 1) > 0:
+        sleep(pause)
+        response = _sent(client, method, path, **options)
+    if response.is_success:
+        return response.json()
+    raise RequestRefused(
+        "service", f"the service answers {response.status_code}: {_said(response)}"
+    )
+
+
+def _sent(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
     import httpx
 
     try:
-        response = client.request(method, path, **options)
+        return client.request(method, path, **options)
     except httpx.HTTPError as error:
         raise RequestRefused(
             "service",
             f"the service at {client.base_url} cannot be reached ({error}): start it with "
             "`rlcm serve`, or give its address with --service",
         ) from error
-    if response.is_success:
-        return response.json()
-    raise RequestRefused(
-        "service", f"the service answers {response.status_code}: {_said(response)}"
-    )
+
+
+def _pause(response: httpx.Response) -> float | None:
+    """Seconds until a refused request may be sent again; None if the service does not say."""
+    said = response.headers.get("Retry-After", "")
+    return min(float(said), LONGEST_PAUSE) if said.isdecimal() and response.is_error else None
 
 
 def _said(response: httpx.Response) -> str:

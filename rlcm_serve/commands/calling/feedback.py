@@ -11,7 +11,8 @@ from typing import IO, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from rlcm_serve.commands.calling.client import (
     SERVICE,
@@ -24,6 +25,8 @@ from rlcm_serve.commands.options import JsonOption
 
 AT_ONCE = 1000
 """Labels of one request."""
+TRIES = 5
+"""Of one request, while the service cannot take it: labels may be sent again."""
 LARGEST = 2**19
 """Bytes of one request, unless a single label has more."""
 
@@ -50,7 +53,7 @@ def feedback(
     with client_of(service, key) as client, _opened(file) as lines:
         for part in _parts(lines):
             headers = {"content-type": "application/x-ndjson"}
-            said = call(client, "POST", "/feedback", content=part, headers=headers)
+            said = call(client, "POST", "/feedback", tries=TRIES, content=part, headers=headers)
             total = {name: value + total.get(name, type(value)()) for name, value in said.items()}
     if as_json:
         typer.echo(json.dumps(total))
@@ -79,14 +82,31 @@ def audit(
     if as_json:
         typer.echo(json.dumps(said))
         return
-    table = Table("id", "due", "alpha", "question", "answer", box=None)
-    for one in said["answers"]:
-        alpha = "" if one["alpha"] is None else f"{one['alpha']:g}"
-        table.add_row(one["id"], one["due"][:16], alpha, one["question"] or "", one["answer"] or "")
-    console = Console(soft_wrap=True)
+    console = Console()
     if said["answers"]:
-        console.print(table, markup=False)
+        console.print(waiting_table(said["answers"]))
     console.print(f"{said['waiting']} answers wait for a label", highlight=False)
+
+
+def waiting_table(answers: list[dict[str, Any]]) -> Table:
+    """Answers of `GET /audit`, one below the other, so that no id is broken at 80 columns."""
+    table = Table(
+        Column(no_wrap=True), Column(overflow="fold"), box=None, pad_edge=False, show_header=False
+    )
+    for one in answers:
+        level = "" if one["alpha"] is None else f", alpha {one['alpha']:g}"
+        rows = {
+            "id": one["id"],
+            "due": one["due"][:16].replace("T", " ") + level,
+            "question": one["question"],
+            "answer": one["answer"],
+            "full budget": one.get("full_budget_answer"),
+        }
+        for title, value in rows.items():
+            if value:
+                table.add_row(title, Text(value))
+        table.add_row()
+    return table
 
 
 def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:

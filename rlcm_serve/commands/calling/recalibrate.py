@@ -39,7 +39,9 @@ def recalibrate(
     """
     console = Console(stderr=True)
     with client_of(service, key) as client:
-        content = {} if data is None else {"content": data.read_bytes(), "headers": _LINES}
+        content: dict[str, Any] = (
+            {} if data is None else {"content": data.read_bytes(), "headers": _LINES}
+        )
         job = call(client, "POST", "/calibrations", params={"replace": certificate}, **content)
         shown = set[tuple[str, str]]()
         while wait and job["state"] not in _ENDED:

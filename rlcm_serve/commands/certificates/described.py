@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlcm_serve.commands.certificates.options import say
 
@@ -20,11 +21,34 @@ def describe(certificate: Certificate, out: Path) -> None:
     if certificate.sequential is not None:
         number = len(certificate.sequential.batches)
         say(f"batch {number} under the design {certificate.sequential.design}")
+    if certificate.label_share is not None:
+        share = certificate.label_share.share
+        say(f"about {share:.0%} of the problems have a label, and figures are estimates from these")
     for line in _jointly(certificate):
         say(line)
     if not certificate.servable:
         say("not servable: the traces have no fingerprint")
     say(f"certificate {certificate.id} is in {out}")
+
+
+def to_json(certificate: Certificate, out: Path) -> dict[str, Any]:
+    """What `describe` says, as JSON values."""
+    from calibration.certificate.levels import level_to_json
+
+    kind, sequential, joint = certificate.kind, certificate.sequential, certificate.joint
+    return {
+        "file": str(out),
+        "certificate": certificate.id,
+        "risk": certificate.risk,
+        "kind": None if kind is None else asdict(kind),
+        "n_problems": certificate.n_problems,
+        "servable": certificate.servable,
+        "design": None if sequential is None else sequential.design,
+        "batches": None if sequential is None else len(sequential.batches),
+        "label_share": certificate.label_share and asdict(certificate.label_share),
+        "levels": [level_to_json(level) for level in certificate.levels],
+        "joint": None if joint is None else joint.to_json(),
+    }
 
 
 def _what_kind(kind: Kind, n_problems: int) -> str:
@@ -70,5 +94,5 @@ def _jointly(certificate: Certificate) -> list[str]:
             said = [f"{one.risk} at most {one.bounds[number]:.3g}" for one in joint.bounds]
             if joint.next is not None:
                 said.append(f"of the next {joint.next.questions} at most {joint.next.most[number]}")
-            lines.append(f"alpha {level.alpha:g}, at once: {'; '.join(said)}")
+            lines.append(f"alpha {level.alpha:g}, at the same time: {'; '.join(said)}")
     return lines

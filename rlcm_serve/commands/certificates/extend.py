@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from rlcm_serve.commands.certificates.fit import validation_of, write_certificates
 from rlcm_serve.commands.certificates.options import (
@@ -16,6 +18,7 @@ from rlcm_serve.commands.certificates.options import (
     TokenPriceOption,
     risk_of,
 )
+from rlcm_serve.commands.options import JsonOption
 
 
 def extend(
@@ -35,6 +38,7 @@ def extend(
     order: OrderOption = None,
     probe: ProbeOption = None,
     token_price: TokenPriceOption = 0.05,
+    as_json: JsonOption = False,
 ) -> None:
     """Add problems to a sequential certificate, as often as you like; its design stays fixed.
 
@@ -43,16 +47,17 @@ def extend(
     from calibration import read_traces
     from calibration.certificate.sequential import certify_sequential, read_start
 
-    begun, recorded = read_start(start), read_traces(traces)
-    certificate = certify_sequential(
-        recorded,
-        begun,
-        risk=risk_of(begun, loss),
-        order=read_traces(order) if order else validation_of(recorded, probe),
-        token_price=token_price,
-        created=date.today().isoformat(),
-    )
-    write_certificates([certificate], [out])
+    begun, recorded = read_start(start), read_traces(traces, keep_unlabelled=True)
+    with Console(stderr=True).status("fitting"):
+        certificate = certify_sequential(
+            recorded,
+            begun,
+            risk=risk_of(begun, loss),
+            order=read_traces(order) if order else validation_of(recorded, probe),
+            token_price=token_price,
+            created=date.today().isoformat(),
+        )
+    write_certificates([certificate], [out], as_json=as_json)
 
 
 def labels(
@@ -63,25 +68,32 @@ def labels(
     traces: Annotated[
         Path,
         typer.Argument(
-            help="Traces, recorded with anything in the place of unknown answers: a Parquet file, "
-            "or a folder of them."
+            help='Traces, recorded with "?" in the place of unknown answers: a Parquet file, or a '
+            "folder of them."
         ),
     ],
     loss: LossOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List the problems that need a label: the loss of the others follows from their answers.
 
-    Label these, and grade the traces again with `rlcm regrade`.
+    Under a design with --label-share, only problems that were drawn are listed. Label all of these,
+    and grade the traces again with `rlcm regrade`, where the others keep the answer "?".
     """
     from calibration import read_traces
     from calibration.certificate.evaluate import resolve_risk
-    from calibration.certificate.sequential import read_start
+    from calibration.certificate.sequential import drawn_problems, read_start
     from calibration.simulation.labels import labels_needed
 
-    begun, recorded = read_start(start), read_traces(traces)
+    begun, recorded = read_start(start), read_traces(traces, keep_unlabelled=True)
     risk = resolve_risk(begun, risk_of(begun, loss))
     needed_P = labels_needed(recorded, begun.tested.policies, risk, begun.procedure)
-    for problem_id, needed in zip(recorded.problem_ids, needed_P, strict=True):
-        if needed:
-            typer.echo(problem_id)
+    if begun.label_share is not None:
+        needed_P &= drawn_problems(begun, recorded, risk)
+    ids = [name for name, needed in zip(recorded.problem_ids, needed_P, strict=True) if needed]
+    if as_json:
+        typer.echo(json.dumps({"problems": recorded.n_problems, "needed": ids}, indent=2))
+        return
+    for problem_id in ids:
+        typer.echo(problem_id)
     typer.echo(f"{needed_P.sum()} of {recorded.n_problems} problems need a label", err=True)

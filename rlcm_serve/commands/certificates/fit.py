@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
-from rlcm_serve.commands.certificates.described import describe
+from rlcm_serve.commands.certificates.described import describe, to_json
 from rlcm_serve.commands.certificates.options import (
     ALPHAS,
     AlphaOption,
@@ -38,6 +41,7 @@ from rlcm_serve.commands.certificates.options import (
     require_alone,
     risk_to_fit,
 )
+from rlcm_serve.commands.options import JsonOption
 
 if TYPE_CHECKING:
     from calibration import Certificate, Traces
@@ -51,7 +55,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="File for the certificate.")],
     profile: Annotated[
         Path | None,
-        typer.Option(help="Prompt profile that the traces must have been recorded under."),
+        typer.Option(help="Prompt profile. The traces must have been recorded under it."),
     ] = None,
     risk: RiskOption = "selective",
     loss: LossOption = None,
@@ -88,12 +92,15 @@ def fit(
     sequential: Annotated[
         bool,
         typer.Option(
-            "--sequential", help="A certificate to which `rlcm extend` may add problems later."
+            "--sequential",
+            help="A certificate to which `rlcm extend` may add problems later. With labels of a "
+            "share of the problems, start with `rlcm plan --design FILE --label-share S` instead.",
         ),
     ] = False,
     bound: BoundOption = None,
     answered_at_least: AnsweredOption = None,
     next_questions: NextOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Fit exit thresholds for each risk level and write a certificate.
 
@@ -111,25 +118,40 @@ def fit(
         "bounds": parse_bounds(bound or [], answered_at_least),
         "next_questions": next_questions,
     }
-    fitted = _fitting(by, sequential, own_options)(
-        recorded,
-        risk=risk_to_fit(risk, loss),
-        alphas=alpha,
-        delta=delta,
-        promise=promise,
-        samples=n,
-        vote=vote,
-        draws=draws,
-        method=method,
-        order=read_traces(order) if order else validation_of(recorded, probe),
-        grid=grid_of(recorded, pool, smoothing, method),
-        token_price=token_price,
-        average=average,
-        max_group_size=max_group_size,
-        created=date.today().isoformat(),
-    )
+    asked: dict[str, Any] = {
+        "risk": risk_to_fit(risk, loss),
+        "alphas": alpha,
+        "delta": delta,
+        "promise": promise,
+        "samples": n,
+        "vote": vote,
+        "draws": draws,
+        "method": method,
+        "order": read_traces(order) if order else validation_of(recorded, probe),
+        "grid": grid_of(recorded, pool, smoothing, method),
+        "token_price": token_price,
+        "average": average,
+        "max_group_size": max_group_size,
+        "created": date.today().isoformat(),
+    }
+    with _shown(by) as shown:
+        fitted = _fitting(by, sequential, own_options)(recorded, **asked, **shown)
     certificates = fitted if isinstance(fitted, list) else [fitted]
-    write_certificates(certificates, _files(certificates, out))
+    write_certificates(certificates, _files(certificates, out), as_json=as_json)
+
+
+@contextmanager
+def _shown(by: str | None) -> Iterator[dict[str, Any]]:
+    """Shows that a fit goes on, and how many kinds are done; the option that counts them."""
+    from rlcm_serve.terminal import shown_progress
+
+    console = Console(stderr=True)
+    if by is None:
+        with console.status("fitting"):
+            yield {}
+    else:
+        with shown_progress(console, "fitting kinds") as progress:
+            yield {"on_progress": progress}
 
 
 def _fitting(by: str | None, sequential: bool, options: Mapping[str, Any]) -> Callable[..., Any]:
@@ -151,7 +173,9 @@ def _fitting(by: str | None, sequential: bool, options: Mapping[str, Any]) -> Ca
     return begin_sequential
 
 
-def write_certificates(certificates: list[Certificate], files: list[Path]) -> None:
+def write_certificates(
+    certificates: list[Certificate], files: list[Path], *, as_json: bool = False
+) -> None:
     """Writes certificates and says what they certify.
 
     Raises:
@@ -159,7 +183,12 @@ def write_certificates(certificates: list[Certificate], files: list[Path]) -> No
     """
     for certificate, file in zip(certificates, files, strict=True):
         certificate.save(file)
-        describe(certificate, file)
+    if as_json:
+        found = [to_json(one, file) for one, file in zip(certificates, files, strict=True)]
+        typer.echo(json.dumps({"certificates": found}, indent=2))
+    else:
+        for certificate, file in zip(certificates, files, strict=True):
+            describe(certificate, file)
     if not any(level.certified for one in certificates for level in one.levels):
         raise typer.Exit(NOTHING_CERTIFIED)
 

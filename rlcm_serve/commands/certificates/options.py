@@ -88,7 +88,9 @@ AnsweredOption = Annotated[
 ]
 NextOption = Annotated[
     int | None,
-    typer.Option("--next", help="Say how many of so many next questions go wrong at most."),
+    typer.Option(
+        "--next", help="Number of next questions. The certificate says how many go wrong at most."
+    ),
 ]
 TestOption = Annotated[
     Path | None,
@@ -125,8 +127,8 @@ def require_alone(asked: str, options: Mapping[str, object]) -> None:
         if value is not None:
             option = "bound" if name == "bounds" else name
             raise CalibrationError(
-                f"--{option} cannot come with {asked}: {WHY_ALONE[name]}. Leave out --{option}, or "
-                f"leave out {asked} and fix the number of problems beforehand"
+                f"--{option} cannot be combined with {asked}: {WHY_ALONE[name]}. Leave out "
+                f"--{option}, or leave out {asked} and fix the number of problems beforehand"
             )
 
 
@@ -205,8 +207,8 @@ def grid_of(
     return Grid.quantiles(others, smoothing=weights)
 
 
-def traces_of(certificate: Certificate, path: Path) -> Traces:
-    """Traces with the kinds that a certificate distinguishes."""
+def traces_of(certificate: Certificate, path: Path, *, keep_unlabelled: bool = False) -> Traces:
+    """Traces with the kinds that a certificate distinguishes; see `calibration.read_traces`."""
     from calibration import read_traces
 
-    return read_traces(path, by=certificate.kinds_column)
+    return read_traces(path, by=certificate.kinds_column, keep_unlabelled=keep_unlabelled)

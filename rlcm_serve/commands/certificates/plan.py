@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from calibration.errors import CalibrationError
 from rlcm_serve.commands.certificates.options import (
     ALPHAS,
     AlphaOption,
@@ -32,7 +34,7 @@ from rlcm_serve.commands.options import JsonOption
 
 if TYPE_CHECKING:
     from calibration import KindsPlan, Plan, Traces
-    from calibration.certificate.plan import Until
+    from calibration.testing.until import Until
 
 MANY = 1000
 """Units that a design expects if the forecast does not say how many are enough."""
@@ -60,6 +62,20 @@ def plan(
             "scale is learned from the pilot, whose problems are not tested."
         ),
     ] = None,
+    label_share: Annotated[
+        float | None,
+        typer.Option(
+            help="With --design: share of the problems that get a label, drawn at random. The "
+            "others count by predicted losses."
+        ),
+    ] = None,
+    least_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Smallest probability of a label. Below --label-share, doubtful problems get more "
+            "labels. Default: all are drawn evenly."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast how many labelled problems a calibration needs and how many tokens it saves.
@@ -71,7 +87,10 @@ def plan(
     from calibration.testing.joint import parse_bounds
 
     bounds = parse_bounds(bound or [], answered_at_least)
-    if design is not None:
+    shares: dict[str, Any] = {"label_share": label_share, "least_share": least_share}
+    if design is None:
+        _require_design(shares)
+    else:
         require_alone("--design", {"by": by, "bounds": bounds or None, "next": next_questions})
     recorded = read_traces(pilot, by=by or "kind")
     asked: dict[str, Any] = {
@@ -84,39 +103,47 @@ def plan(
         "average": average,
         "max_group_size": max_group_size,
     }
-    found = _forecast(recorded, by, **asked, bounds=bounds, next_questions=next_questions)
+    how: dict[str, Any] = {"bounds": bounds, "next_questions": next_questions}
+    if label_share is not None:
+        how |= shares
+    found = _forecast(recorded, by, **asked, **how)
     if design is not None and not isinstance(found, KindsPlan):
         expected = max((enough for enough in found.enough.values() if enough), default=MANY)
-        sequential_design(recorded, expected, order=recorded, **asked).save(design)
+        sequential_design(recorded, expected, order=recorded, **asked, **shares).save(design)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
         return
     if isinstance(found, KindsPlan):
         _print_kinds(found)
     else:
-        _print_plan(found)
+        print_plan(found)
     if design is not None:
         say(f"the design is in {design}; start with `rlcm extend {design} TRACES --order {pilot}`")
 
 
-def _forecast(recorded: Traces, by: str | None, **asked: Any) -> Plan | KindsPlan:
-    from rich.progress import Progress
+def _require_design(shares: Mapping[str, float | None]) -> None:
+    for name, value in shares.items():
+        if value is not None:
+            option = name.replace("_", "-")
+            raise CalibrationError(
+                f"--{option} is {value:g} without --design: which problems get a label is drawn by "
+                "the design of a sequential certificate; give --design FILE"
+            )
 
+
+def _forecast(recorded: Traces, by: str | None, **asked: Any) -> Plan | KindsPlan:
     from calibration import plan as forecast
     from calibration import plan_kinds
+    from rlcm_serve.terminal import shown_progress
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("simulating calibrations", total=None)
-
-        def show(done: int, of: int) -> None:
-            progress.update(task, completed=done, total=of)
-
+    with shown_progress(Console(stderr=True), "simulating calibrations") as show:
         if by is None:
             return forecast(recorded, on_progress=show, **asked)
         return plan_kinds(recorded, by=by, on_progress=show, **asked)
 
 
-def _print_plan(found: Plan) -> None:
+def print_plan(found: Plan) -> None:
+    """Prints a forecast as a table that fits the terminal, and what it means, in sentences."""
     _print_table(found)
     for alpha in found.enough:
         say(f"alpha {alpha:g}: {_in_words(found, alpha)}")
@@ -165,16 +192,26 @@ def _in_words(found: Plan, alpha: float) -> str:
         else "no number tried certifies it in 9 of 10 cases; the pilot's risk may be above it"
     )
     floor = f"no test can with fewer than {found.fewest[alpha]}"
-    until = found.sequential.get(alpha)
-    return "; ".join((said, floor, *([] if until is None else [_until(until)])))
+    if alpha not in found.sequential:
+        return "; ".join((said, floor))
+    drawn = f"with labels of {found.label_share:.0%} of the problems"
+    return "; ".join(
+        (
+            said,
+            floor,
+            _until("a sequential certificate", found.sequential[alpha]),
+            _until(f"{drawn}, drawn evenly, it", found.predicted[alpha]),
+            _until(f"{drawn}, doubtful ones more often, it", found.active[alpha]),
+        )
+    )
 
 
-def _until(sequential: Until) -> str:
+def _until(subject: str, until: Until) -> str:
     """How many labels a sequential certificate takes, in words."""
-    if sequential.half is None:
-        return "a sequential certificate takes more than the largest number in most cases"
-    most = "more than the largest number" if sequential.most is None else f"{sequential.most}"
+    if until.half is None:
+        return f"{subject} takes more than the largest number in most cases"
+    most = "more than the largest number" if until.most is None else f"{until.most} labels"
     return (
-        f"a sequential certificate ends after {sequential.half} in half of the cases, and after "
-        f"{most} in 9 of 10"
+        f"{subject} ends after {until.half} labels in half of the cases, and after {most} in 9 of "
+        "10"
     )

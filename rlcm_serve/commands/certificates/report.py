@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from typer.core import TyperGroup
 
 from rlcm_serve.commands.certificates.options import (
@@ -19,7 +20,7 @@ from rlcm_serve.commands.certificates.options import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from calibration import Certificate, Traces
 
 
 class _OrOfACertificate(TyperGroup):
@@ -44,6 +45,11 @@ def report_group() -> typer.Typer:
     return group
 
 
+def _with_labels(certificate: Certificate, path: Path) -> Traces:
+    """The traces of a certificate; a sequential one may not need every label."""
+    return traces_of(certificate, path, keep_unlabelled=certificate.sequential is not None)
+
+
 def report(
     certificate: CertificateArgument,
     traces: TracesArgument,
@@ -56,8 +62,10 @@ def report(
     from calibration.report import write_report
 
     loaded = Certificate.load(certificate)
-    recorded, unseen = traces_of(loaded, traces), traces_of(loaded, test) if test else None
-    say(write_report(loaded, recorded, out, test=unseen, risk=risk_of(loaded, loss)))
+    recorded, unseen = _with_labels(loaded, traces), traces_of(loaded, test) if test else None
+    with Console(stderr=True).status("computing and plotting"):
+        page = write_report(loaded, recorded, out, test=unseen, risk=risk_of(loaded, loss))
+    say(page)
 
 
 def report_data(
@@ -69,14 +77,24 @@ def report_data(
     ] = None,
     test: TestOption = None,
     loss: LossOption = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON Lines with the texts of the problems, as for `rlcm collect --data`, so that "
+            "the page can show them."
+        ),
+    ] = None,
 ) -> None:
     """Write the report data of a certificate as JSON, for the service and its page."""
     from calibration import Certificate
     from calibration.certificate.report_data import report_data_path
     from calibration.report.build_data import build_report_data
+    from rlcm_serve.recording.problems import read_problems
 
     loaded = Certificate.load(certificate)
-    recorded, unseen = traces_of(loaded, traces), traces_of(loaded, test) if test else None
+    recorded, unseen = _with_labels(loaded, traces), traces_of(loaded, test) if test else None
     written = out or report_data_path(certificate)
-    build_report_data(loaded, recorded, unseen, risk_of(loaded, loss)).save(written)
+    texts = {one.id: one.problem for one in read_problems(questions)} if questions else None
+    with Console(stderr=True).status("computing"):
+        build_report_data(loaded, recorded, unseen, risk_of(loaded, loss), texts).save(written)
     say(written)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from rlcm_serve.commands.certificates.options import (
     CertificateArgument,
@@ -42,6 +43,7 @@ def verify(
         Path | None,
         typer.Option(help="Signature file. Default: NAME.dsse.json beside the certificate."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Recompute a certificate from its traces, with independent code, and list differences.
 
@@ -53,13 +55,32 @@ def verify(
     if traces is None and not public_key:
         raise typer.BadParameter("give traces, or --public-key to check the signature alone")
     loaded = Certificate.load(certificate)
-    if public_key:
-        signer = _signer(loaded, certificate, signature, public_key)
+    signer = _signer(loaded, certificate, signature, public_key) if public_key else None
+    if not as_json:  # said before the differences, which take long
+        _say_facts(loaded, signer)
+    with Console(stderr=True).status("recomputing"):
+        differences = None if traces is None else _differences(loaded, traces, order, loss)
+    if as_json:
+        found = {"certificate": loaded.id, "signed_by": signer, "differences": differences}
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        _say_differences(loaded, differences)
+    if differences:
+        raise typer.Exit(DIFFERENT)
+
+
+def _say_facts(loaded: Certificate, signer: str | None) -> None:
+    if signer is not None:
         say(f"certificate {loaded.id}: signed by key {signer}")
     if facts := _facts(loaded):
         say(f"certificate {loaded.id}: holds for an engine with {facts}")
-    if traces is not None and _print_differences(loaded, traces, order, loss):
-        raise typer.Exit(DIFFERENT)
+
+
+def _say_differences(loaded: Certificate, differences: list[str] | None) -> None:
+    for difference in differences or ():
+        say(f"differs: {difference}")
+    if differences == []:
+        say(f"certificate {loaded.id}: no differences")
 
 
 def _facts(loaded: Certificate) -> str:
@@ -89,24 +110,19 @@ def _signer(
     return TrustedKeys.load(public_keys).signer_of(loaded, envelope)
 
 
-def _print_differences(
+def _differences(
     loaded: Certificate, traces: Path, order: Path | None, loss: str | None
-) -> bool:
-    """Whether there are any."""
+) -> list[str]:
     from calibration import read_traces
     from calibration.certificate.verify import verify as differences_of
 
     differences = differences_of(
         loaded,
-        traces_of(loaded, traces),
+        traces_of(loaded, traces, keep_unlabelled=loaded.sequential is not None),
         order=read_traces(order) if order else None,
         risk=risk_of(loaded, loss),
     )
-    for difference in differences:
-        say(f"differs: {difference}")
-    if not differences:
-        say(f"certificate {loaded.id}: no differences")
-    return bool(differences)
+    return [str(difference) for difference in differences]
 
 
 def replay(
@@ -123,8 +139,8 @@ def replay(
 ) -> None:
     """Replay a certificate's policies on other traces: realised risk, tokens, exits.
 
-    With --live, on the readings of live answers: what it would have saved and declined at least.
-    These say nothing about its risk.
+    With --live, on the readings of live answers: what it would have saved at least, and how often
+    it would have abstained. These say nothing about its risk.
     """
     from calibration import Certificate
     from calibration.certificate.evaluate import replay_certificate

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from calibration import Certificate, read_traces, verify, write_traces
 from calibration.certificate.design import Design
+from calibration.certificate.report_data import ReportData
 from rlcm_serve.commands.certificates.fit import NOTHING_CERTIFIED
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
@@ -66,7 +68,7 @@ def test_another_test_is_refused(rlcm: Rlcm, record: Record) -> None:
     record("t/first.parquet", 60)
     check_refused(
         rlcm("fit t --sequential --p-value betting --out c.json"),
-        "--p-value cannot come with --sequential: it has a test of its own",
+        "--p-value cannot be combined with --sequential: it has a test of its own",
     )
 
 
@@ -110,3 +112,86 @@ def test_the_problems_that_need_a_label_are_listed(rlcm: Rlcm, record: Record) -
     assert 0 < len(needed) <= 20
     assert set(needed) <= {f"a{number:03d}" for number in range(20)}
     assert err == f"{len(needed)} of 20 problems need a label\n"
+
+
+def test_a_share_of_the_problems_is_labelled(rlcm: Rlcm, record: Record) -> None:
+    """A design, the list of problems to label, a certificate, a second batch, verification."""
+    record("pilot.parquet", 60, name="q")
+    record("t/first.parquet", 120, name="a")
+    plan = f"plan pilot.parquet {LEVELS} --design design.json"
+    status, out, _ = rlcm(f"{plan} --label-share 0.4 --least-share 0.3")
+    assert status == 0
+    assert "with labels of 40% of the problems, drawn evenly, it" in out
+    status, out, _ = rlcm("labels design.json t")
+    assert status == 0
+    assert 20 < len(out.split()) < 80
+    rlcm("extend design.json t --order pilot.parquet --out c.json")
+    record("t/second.parquet", 400, name="b")
+    _, out, _ = rlcm("labels c.json t")
+    assert 120 < len(out.split()) < 290
+    _, out, _ = rlcm("extend c.json t --order pilot.parquet --out c.json")
+    assert "about 40% of the problems have a label" in out
+    assert rlcm("verify c.json t --order pilot.parquet")[0] == 0
+    assert rlcm("report-data c.json t --out data.json")[0] == 0
+    data = ReportData.load(Path("data.json"))
+    assert 0 < data.calibration.n_problems < 300
+
+
+def test_a_share_of_labels_needs_a_design(rlcm: Rlcm, record: Record) -> None:
+    record("pilot.parquet", 60, name="q")
+    check_refused(
+        rlcm("plan pilot.parquet --label-share 0.4"), "--label-share is 0.4 without --design"
+    )
+
+
+def regraded(rlcm: Rlcm, path: Path, out: str, labelled: set[str]) -> None:
+    """Grades traces again; only these problems have a label, and its answer is always 7."""
+    ids = sorted(set(pq.read_table(path)["problem_id"].to_pylist()))
+    rows = [
+        {"id": name, "problem": name, "answer": "7" if name in labelled else "?"} for name in ids
+    ]
+    data = path.with_suffix(".jsonl")
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    status, said, _ = rlcm(f"regrade {path} --data {data} --out {out}")
+    assert status == 0
+    assert f"{len(set(ids) - labelled)} problems have no label" in said
+
+
+@pytest.mark.parametrize(
+    "how", ["--label-share 0.4", "--risk regret", "--risk regret --label-share 0.6"]
+)
+def test_a_label_that_is_needed_and_left_out_is_refused(
+    rlcm: Rlcm, record: Record, how: str
+) -> None:
+    record("pilot.parquet", 60, name="q")
+    path = record("all.parquet", 150, name="a")
+    rlcm(f"plan pilot.parquet {LEVELS} {how} --design design.json")
+    _, out, _ = rlcm("labels design.json all.parquet")
+    needed = set(out.split())
+    assert 20 < len(needed) < 150
+    regraded(rlcm, path, "t.parquet", needed)
+    assert rlcm("labels design.json t.parquet")[1] == out
+    order = "--order pilot.parquet"
+    assert rlcm(f"extend design.json t.parquet {order} --out c.json")[0] in (0, NOTHING_CERTIFIED)
+    assert rlcm(f"verify c.json t.parquet {order}")[0] == 0
+    kept = sorted(needed)[2:]
+    regraded(rlcm, path, "less.parquet", set(kept))
+    status, _, err = rlcm("report-data c.json t.parquet --out data.json")
+    assert (status, "to measure have no label" in err) == (
+        (1, True) if "regret" in how else (0, False)
+    )
+    Path("c.json").unlink()
+    first, second = sorted(needed)[:2]
+    check_refused(
+        rlcm(f"extend design.json less.parquet {order} --out c.json"),
+        f"2 problems that need a label have none: '{first}', '{second}'. Label all that",
+    )
+
+
+def test_problems_without_a_label_are_for_such_designs_alone(rlcm: Rlcm, record: Record) -> None:
+    path = record("all.parquet", 60, name="a")
+    regraded(rlcm, path, "t.parquet", {"a000"})
+    for command in ("fit t.parquet --out c.json", "plan t.parquet"):
+        check_refused(rlcm(command), "correct is null: grade the answer")
+    assert not read_traces(path).unlabelled_P
+    assert read_traces("t.parquet", keep_unlabelled=True).digest != read_traces(path).digest

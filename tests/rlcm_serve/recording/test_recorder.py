@@ -316,6 +316,8 @@ def test_recordings_become_traces_that_calibration_reads(grader: AnswerGrader) -
     assert traces.kinds == (None, "total")
     assert traces.natural_R.tolist() == [True, False, True, True]
     assert traces.final_R.tolist() == [2, 5, 3, 0]
+    unlabelled = to_rollouts(asyncio.run(run()), grader, {"p2"})
+    assert [one.final.correct for one in unlabelled] == [True, True, None, None]
     # A natural end right at a checkpoint has both readings.
     assert traces.tokens_RC[2].tolist()[:4] == [16, 32, 48, 48]
     assert rollouts[0].end_reason is ExitReason.NATURAL

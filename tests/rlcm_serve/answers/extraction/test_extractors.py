@@ -182,7 +182,7 @@ def test_an_entry_point_names_an_extractor() -> None:
     [
         ("", "give boxed, answer-line, text"),
         ("boxes", "give boxed, answer-line, text"),
-        ("regex:(", "no regular expression: missing"),
+        ("regex:(", "not a regular expression: missing"),
         ("regex:x*", "matches a text without any character"),
         ("json:", "name the field"),
         ("nowhere.at:all", "cannot be loaded: No module named"),
