@@ -19,6 +19,8 @@ _READ = 65536
 """Bytes of the log that are read, from its end."""
 _MESSAGES, _LONGEST = 4, 300
 _LOGGED = re.compile(r"\(\S+ pid=\d+\) (?P<level>[A-Z]+) \S+ \S+ \[[^\]]+\] (?P<said>.*)")
+_PROGRESS = re.compile(r"\d+%.*\|.*\[\d+:\d+<[^\]]*\]\s*$")
+"""A bar of tqdm: it says how far something came, and not what happened last."""
 _NO_MESSAGE = re.compile(r"\s|Traceback |During handling |The above exception |$")
 
 
@@ -62,9 +64,9 @@ def last_words(log: Path) -> str:
     """vLLM's last error messages in its log, or the last line if it logged no error.
 
     Messages of this process do not count: it knows only that vLLM's other processes have ended.
+    Nor do progress bars.
     """
-    own = f" pid={os.getpid()}) "
-    lines = [line for line in _tail(log) if own not in line and line.strip()]
+    lines = [line for line in _tail(log) if _counts(line)]
     logged = [found for line in lines if (found := _LOGGED.fullmatch(line))]
     errors = [found["said"] for found in logged if found["level"] in ("ERROR", "CRITICAL")]
     messages = [said for said in dict.fromkeys(errors) if not _NO_MESSAGE.match(said)]
@@ -74,10 +76,15 @@ def last_words(log: Path) -> str:
     return f"vLLM logged no error{last}"
 
 
+def _counts(line: str) -> bool:
+    own = f" pid={os.getpid()}) "
+    return bool(line.strip()) and own not in line and not _PROGRESS.search(line)
+
+
 def _tail(log: Path) -> list[str]:
     with suppress(OSError), log.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _READ))
-        return file.read().decode(errors="replace").splitlines()
+        return file.read().decode(errors="replace").split("\n")
     return []
 
 

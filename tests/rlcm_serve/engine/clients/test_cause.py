@@ -76,6 +76,13 @@ def test_without_an_error_the_last_line_is_quoted(tmp_path: Path) -> None:
     assert "logged no error: its last line is 'terminate called" in cause_of_death([], log)
 
 
+def test_a_progress_bar_is_not_the_last_line(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    bar = "(EngineCore pid=7) \rLoading safetensors checkpoint shards: 100% Completed | 1/1 "
+    log.write_text(f"terminate called after throwing\n{bar}[00:00<00:00, 120.28it/s]\n\n")
+    assert "logged no error: its last line is 'terminate called" in cause_of_death([], log)
+
+
 def test_a_long_message_is_cut_and_a_lost_log_is_no_error(tmp_path: Path) -> None:
     log = tmp_path / "engine.log"
     assert "vLLM has stopped running; vLLM logged no error; " in cause_of_death([], log)
