@@ -165,7 +165,7 @@ Misfit = Annotated[
 GuaranteeWithdrawn = Annotated[
     str | None,
     described(
-        "Why answers do not have the guarantee of this certificate since an alarm, and how they "
+        "Why answers no longer have the guarantee of this certificate after an alarm, and how they "
         "are given; null if they have it.",
         None,
     ),

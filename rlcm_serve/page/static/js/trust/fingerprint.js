@@ -89,11 +89,11 @@ export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits
 function verdict(parts, different, known, fits) {
   if (!known && fits === null) return "The engine is starting. Its fingerprint is compared when it is ready.";
   if (!known) return "✕ It was fitted on another engine and cannot be served here.";
-  if (different.length === 0) return `✓ All ${parts} parts match: the guarantee applies to this engine.`;
+  if (different.length === 0) return `✓ All ${parts} parts match: the certificate applies to this engine.`;
   if (different.every((name) => ROUNDING.has(name))) {
-    return `✓ The guarantee applies to this engine. ${different.length} of ${parts} parts differ, which changes numbers by rounding alone.`;
+    return `✓ The certificate applies to this engine. ${different.length} of ${parts} parts differ, which changes numbers by rounding alone.`;
   }
-  return `✕ ${different.length} of ${parts} parts differ: the guarantee does not apply to this engine.`;
+  return `✕ ${different.length} of ${parts} parts differ: the certificate does not apply to this engine.`;
 }
 
 /**
