@@ -220,8 +220,8 @@ def familiarity(
 ) -> None:
     """Fit the familiarity reading, which tells questions that are unlike the calibration's.
 
-    Half of the problems fit the score, the others the cutoff. Answers are not used. Certificates of
-    this model must be recorded and fitted afterwards."""
+    Half of the problems fit the score, the others the cutoff. Answers are not used. Afterwards,
+    record traces or run `rlcm add-familiarity`, and fit the model's certificates again."""
     from rlcm_serve.engine.model_files import resolve_model
     from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER
     from training.familiarity.fit import FamiliarityFit
@@ -259,7 +259,8 @@ def rl(
         str | None,
         typer.Option(
             help="Training method: grpo, rlcm, rlcm-authors, final-brier, final-margin, "
-            "process-brier, rlcr, rlcr-authors or c2gspg."
+            "process-brier, rlcr, rlcr-authors, c2gspg, rlcm-ranking, rlcm-between, "
+            "rlcm-variance or rlcm-rising."
         ),
     ] = None,
     strength: Annotated[
@@ -311,7 +312,8 @@ def export(
 ) -> None:
     """Write a checkpoint of a run as a folder for `rlcm serve --model`.
 
-    'best' has the highest accuracy on the problems of [evaluation]. The run may be under way."""
+    'best' has the highest accuracy on the held-out problems (the table `evaluation` of the
+    settings). The run may be under way."""
     from training.rl.checkpoint import export_checkpoint
 
     taken = export_checkpoint(run, step, out)

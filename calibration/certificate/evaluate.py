@@ -132,7 +132,7 @@ class LevelReplay:
             risk = "nothing was answered"
         else:
             low, high = found.risk_interval
-            risk = f"realised risk {found.realised_risk:.3f} (95 %: {low:.3f} to {high:.3f})"
+            risk = f"realised risk {found.realised_risk:.3f} (95%: {low:.3f} to {high:.3f})"
         exits = ", ".join(f"{count} {reason}" for reason, count in found.exits.items())
         return (
             f"alpha {self.alpha:g}: {risk}; {found.answered_share:.0%} answered, "

@@ -156,7 +156,7 @@ def measured_part(certificate: Certificate, tested: Traces) -> Traces:
     if measured.unlabelled_P is not None and measured.unlabelled_P.any():
         raise CalibrationError(
             f"{measured.unlabelled_P.sum()} of {measured.n_problems} problems to measure have no "
-            f"label. The test of {certificate.risk!r} needs none of them, and shares of right "
+            f"label. The test of {certificate.risk!r} does not need them, but shares of right "
             "answers do: measure the policies on other problems, all labelled, with `rlcm replay`"
         )
     return measured

@@ -97,7 +97,9 @@ class Joint:
         if len(set(named)) < len(named):
             raise CalibrationError(f"bounds are on {', '.join(named)}: name each risk once")
         if not self._statements:
-            raise CalibrationError("nothing is said beside the levels: leave it out")
+            raise CalibrationError(
+                "joint has neither a bound nor next questions: give one, or leave joint out"
+            )
 
     @property
     def _statements(self) -> int:
@@ -252,6 +254,8 @@ def requested(
             "questions go wrong: leave them out"
         )
     if "lost" in bounds and risk.name == REGRET.name:
-        raise CalibrationError("the levels bound the lost answers already: leave them out")
+        raise CalibrationError(
+            "under the risk regret the levels already bound lost answers: leave out the bound lost"
+        )
     coming = None if next_questions is None else NextQuestions(next_questions)
     return Joint(delta, tuple(SideBound(name, most) for name, most in bounds.items()), coming)

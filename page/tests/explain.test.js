@@ -16,7 +16,7 @@ test("a high exit is the example of the page", () => {
   const told = plain(explain(question, start, solution([sample("high", 96)])));
   assert.equal(
     told,
-    "You accepted being wrong in 1 of 10 answered questions. " +
+    "You accepted a wrong answer in 1 of 10 answered questions. " +
       "So the model stopped as soon as its confidence passed 0.75, after 96 of 960 tokens.",
   );
 });

@@ -11,7 +11,7 @@ test("risks have an order, those of one's own come last", () => {
 
 test("a risk of one's own is named as it is", () => {
   assert.equal(riskWording("toString").title, "toString");
-  assert.equal(guaranteeOf({ risk: "cost" }, { alpha: 0.1, certified: true }), "The promise: at most 10% is the mean loss “cost”");
+  assert.equal(guaranteeOf({ risk: "cost" }, { alpha: 0.1, certified: true }), "The promise: at most 10% mean loss “cost”");
 });
 
 test("a link to a level shows that level, and one without shows one that is certified", () => {

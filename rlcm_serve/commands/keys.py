@@ -138,7 +138,7 @@ def revoke(
     state: StateOption = None,
     database: DatabaseOption = None,
 ) -> None:
-    """Revoke a key. A running service applies this within seconds."""
+    """Revoke a key. A running service applies this within a second."""
     with _opened(config, state, database) as opened:
         record = opened.revoke(key_id)
     words = f"key {record.id} of {record.name!r} is revoked"

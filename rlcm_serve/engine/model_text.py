@@ -142,10 +142,9 @@ class ModelText:
         if last != self._last and not self._markers.isdisjoint((last, self._last)):
             raise RequestRefused(
                 "messages",
-                f"the prompt of these messages ends with {self._shown(last)}, but that of other "
-                f"questions with {self._shown(self._last)}, so the model would think, or not "
-                "think, other than it is set up to: take words such as /think and /no_think out, "
-                "and let the user have the last message",
+                f"the prompt of these messages ends with {self._shown(last)}, and other prompts "
+                f"end with {self._shown(self._last)}, so thinking would not be as configured: "
+                "remove words such as /think and /no_think, and end with a user message",
             )
         return ids
 

@@ -73,13 +73,13 @@ async def run_worker(
         except TimeoutError as error:
             raise RequestRefused(
                 field,
-                f"the certificate takes over {limits.seconds:g} s to compute: give fewer problems "
-                "or rollouts, or raise fit_timeout_s",
+                f"computing the certificate takes more than {limits.seconds:g} s: give fewer "
+                "problems or rollouts, or raise fit_timeout_s",
             ) from error
         if status == worker.OUT_OF_MEMORY:
             raise RequestRefused(
                 field,
-                f"the certificate takes over {limits.memory} bytes of memory to compute: give "
+                f"computing the certificate needs more than {limits.memory} bytes of memory: give "
                 "fewer problems or rollouts, or raise fit_memory_bytes",
             )
         if status == worker.FULL:

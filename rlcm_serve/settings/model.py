@@ -392,7 +392,9 @@ class Settings(BaseSettings):
         "Time for the label of an audited answer. Without one, the test counts it as right.",
     )
     audit_texts: bool = _setting(
-        False, "Monitoring", "Also store the texts of questions and answers, for who labels them."
+        False,
+        "Monitoring",
+        "Also store the texts of questions and answers, for whoever labels them.",
     )
     shadow_share: Annotated[float, Field(ge=0, le=1)] = _setting(
         0.0,

@@ -111,7 +111,7 @@ def forced_curve(traces: Traces) -> str:
         [["forced accuracy", *(f"{a:.2f}" for a in accuracy)]],
     )
     return (
-        f"{curve}\n\n95 % of the plateau ({plateau:.2f}) is reached by {reached} tokens, "
+        f"{curve}\n\n95% of the plateau ({plateau:.2f}) is reached by {reached} tokens, "
         f"{reached / median:.0%} of the median trace ({median:.0f} tokens)."
     )
 
@@ -156,7 +156,7 @@ def risk_table(certificates: Sequence[Certificate], traces: Traces) -> str:
                 figures += [f"{found.tokens:.0f}", f"{found.full_budget_tokens:.0f}"]
                 figures += [f"{1 - found.tokens_share:.0%}"]
             rows.append([f"{certificate.procedure.samples}", f"{level.alpha:g}", *figures])
-    figures = ["realised risk (95 %)", "answered", "answered right", "tokens", "full budget"]
+    figures = ["realised risk (95%)", "answered", "answered right", "tokens", "full budget"]
     return table(["n", "α", *figures, "saved"], rows, names=0)
 
 

@@ -74,7 +74,9 @@ def test_an_answer_comes_as_the_service_tells_it(visitor: Visitor, served: Serve
     assert f"at least {100 * (1 - guarantee['delta']):.0f}% of the rules would keep" in sure
     link = visitor.page.locator(".promise a")
     assert link.get_attribute("href") == f"#/trust?id={guarantee['certificate']}&alpha=0.1"
-    assert "You accepted being wrong in 1 of 10 answered questions." in visitor.text(".result-told")
+    assert "You accepted a wrong answer in 1 of 10 answered questions." in visitor.text(
+        ".result-told"
+    )
     expect(visitor.page.locator(".others tr.mine")).to_have_count(1)
     counted = next(data for name, data in reversed(told) if name == "vote")
     assert f"{counted['counted']} of 4 counted" in visitor.text(".watch")

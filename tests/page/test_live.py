@@ -210,7 +210,7 @@ def test_a_promise_that_is_broken(known: Visitor) -> None:
     open_view(known, body(alarmed=True))
     kept = known.page.locator(".question.kept")
     expect(kept.locator(".verdict")).to_have_text(
-        "✕ No: a certificate gives no guarantee since an alarm."
+        "✕ No: a certificate has given no guarantee since an alarm."
     )
     risks = known.page.locator(".detail.risks")
     expect(risks).to_contain_text("✕ guarantee withdrawn")

@@ -55,7 +55,7 @@ NOT_IN_THE_SCHEMA = (
     "max_group_size is .*has no effect where each group counts the same",
     "cannot be combined with sequential|the method .* learns from a part of the problems",
     "only a job that is done can be extended|was not withdrawn: leave out replace",
-    "the levels bound the lost answers already|the loss .* is not 0 or 1",
+    "the levels already bound lost answers|the loss .* is not 0 or 1",
     "no problem has a (kind|group)",
     "cannot be bounded beside the levels|is bounded twice",
     "is fixed by (job|certificate) ",  # in a calibration that extends or replaces another

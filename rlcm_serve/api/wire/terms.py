@@ -61,8 +61,8 @@ NEXT_TEXT = (
     "with the levels."
 )
 AVERAGE_TEXT = (
-    "What counts the same in the risk: `problems`, so that a group counts by its size; or "
-    "`groups`, whatever their size."
+    "What the risk averages over: `problems` (a group counts by its size) or `groups` (each counts "
+    "once)."
 )
 MAX_GROUP_SIZE_TEXT = (
     "Largest number of problems that a group can have, decided before labels are seen. Required if "

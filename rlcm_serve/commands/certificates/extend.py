@@ -75,10 +75,11 @@ def labels(
     loss: LossOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the problems that need a label: the loss of the others follows from their answers.
+    """List the problems that need a label.
 
-    Under a design with --label-share, only problems that were drawn are listed. Label all of these,
-    and grade the traces again with `rlcm regrade`, where the others keep the answer "?".
+    The loss of the others follows from their answers. Under a design with --label-share, only
+    problems that were drawn are listed. Label all that are listed, and grade the traces again with
+    `rlcm regrade`, where the others keep the answer "?".
     """
     from calibration import read_traces
     from calibration.certificate.evaluate import resolve_risk

@@ -56,8 +56,8 @@ MethodOption = Annotated[
 AverageOption = Annotated[
     str,
     typer.Option(
-        help="What counts the same in the risk: problems, so that a group counts by its size; or "
-        "groups."
+        help="What the risk averages over: problems (a group counts by its size) or groups (each "
+        "counts once)."
     ),
 ]
 MaxGroupSizeOption = Annotated[
@@ -84,7 +84,10 @@ BoundOption = Annotated[
 ]
 AnsweredOption = Annotated[
     float | None,
-    typer.Option(help="Share of the questions that every policy served must answer: declined=1-X."),
+    typer.Option(
+        help="Smallest share of the questions that every served policy must answer; the same as "
+        "--bound declined=1-X."
+    ),
 ]
 NextOption = Annotated[
     int | None,

@@ -80,7 +80,7 @@ def plan(
 ) -> None:
     """Forecast how many labelled problems a calibration needs and how many tokens it saves.
 
-    With --by, for a certificate of each kind in the pilot: 50 problems of each say something.
+    With --by, forecast a certificate for each kind in the pilot. Give at least 50 problems of each.
     """
     from calibration import KindsPlan, read_traces
     from calibration.certificate.sequential import sequential_design

@@ -139,8 +139,8 @@ def replay(
 ) -> None:
     """Replay a certificate's policies on other traces: realised risk, tokens, exits.
 
-    With --live, on the readings of live answers: what it would have saved at least, and how often
-    it would have abstained. These say nothing about its risk.
+    With --live, replay the readings of live answers: the tokens it would have saved, at most, and
+    how often it would have abstained. These say nothing about its risk.
     """
     from calibration import Certificate
     from calibration.certificate.evaluate import replay_certificate

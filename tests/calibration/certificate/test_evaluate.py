@@ -188,7 +188,7 @@ class TestCertificateOnOtherTraces:
         )
         assert infeasible.startswith("alpha 0.05: not certified. ")
         assert certified.startswith("alpha 0.4: realised risk 0.")
-        for part in ("(95 %: 0.", "% answered, ", "% saved; exits: ", " high, ", " budget"):
+        for part in ("(95%: 0.", "% answered, ", "% saved; exits: ", " high, ", " budget"):
             assert part in certified
 
     def test_nothing_certified(self, world, fresh: Traces) -> None:

@@ -24,11 +24,11 @@ export const RISKS = {
     often: "answers it gives is wrong",
     realised: "of the given answers were wrong",
     measured: "wrong, of the given answers",
-    accepted: (often) => `You accepted being wrong in ${often} answered questions.`,
+    accepted: (often) => `You accepted a wrong answer in ${often} answered questions.`,
   },
   error: {
     title: "Wrong answers among all questions",
-    what: "The service always answers. It cannot be wrong less often than the model itself.",
+    what: "The service answers every question. The model and its stopping rules limit how small this share can be.",
     counts: "the share of all questions that get a wrong answer",
     promise: "of all questions get a wrong answer",
     often: "questions gets a wrong answer",

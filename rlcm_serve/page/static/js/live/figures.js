@@ -91,8 +91,8 @@ export function overall({ certificates }) {
   const levels = certificates.filter(({ active }) => active).flatMap((one) => one.levels);
   const tested = levels.filter(({ test }) => test !== null && test.risk !== null);
   if (levels.some(({ test }) => test?.alarmed) || lost.length) {
-    const some = lost.length === 1 ? "a certificate gives" : `${count(lost.length, "certificate")} give`;
-    const words = lost.length ? `No: ${some} no guarantee since an alarm.` : "No: labels show a risk above its target.";
+    const some = lost.length === 1 ? "a certificate has" : `${count(lost.length, "certificate")} have`;
+    const words = lost.length ? `No: ${some} given no guarantee since an alarm.` : "No: labels show a risk above its target.";
     return { mark: "✕", kind: "bad", words };
   }
   if (!tested.length) return { mark: "○", kind: "", words: "Not known: no answer under a guarantee has a label yet." };

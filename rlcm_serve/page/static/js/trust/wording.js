@@ -12,7 +12,7 @@ import { RISKS } from "../risks.js";
  * @returns {Pick<import("../risks.js").RiskWording, "title" | "counts" | "promise" | "realised" | "measured">}
  */
 export function riskWording(risk) {
-  const own = { title: risk, counts: `the mean of the loss “${risk}”`, promise: `is the mean loss “${risk}”`, realised: "was the mean loss", measured: "mean loss" };
+  const own = { title: risk, counts: `the mean of the loss “${risk}”`, promise: `mean loss “${risk}”`, realised: "was the mean loss", measured: "mean loss" };
   return Object.hasOwn(RISKS, risk) ? RISKS[/** @type {import("../risks.js").Risk} */ (risk)] : own;
 }
 

@@ -26,11 +26,11 @@ export function thresholdLabels(policy, y, bottom, line = LINE) {
   /** @type {Label[]} */
   const labels = [];
   const { lambda_high: high, lambda_low: low, lambda_answer: least } = policy;
-  const [stops, givesUp] = [canStopHigh(policy), canStopLow(policy) && !policy.low_rise];
+  const [stops, stopsLow] = [canStopHigh(policy), canStopLow(policy) && !policy.low_rise];
   // All with as many decimals as the one that needs most.
-  const decimals = decimalsOf([stops ? high : 0, givesUp ? low : 0, least ?? 0]);
+  const decimals = decimalsOf([stops ? high : 0, stopsLow ? low : 0, least ?? 0]);
   if (stops) labels.push({ y: y(high), text: `${high.toFixed(decimals)} stop`, role: "blue" });
-  if (givesUp) labels.push({ y: y(low), text: `${low.toFixed(decimals)} give up`, role: "orange" });
+  if (stopsLow) labels.push({ y: y(low), text: `${low.toFixed(decimals)} ${policy.answer_on_low ? "stop" : "abstain"}`, role: "orange" });
   if (least) labels.push({ y: y(least), text: `${least.toFixed(decimals)} to answer`, role: "green" });
   return spread(labels, bottom, line);
 }

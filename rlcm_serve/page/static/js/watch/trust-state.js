@@ -36,7 +36,7 @@ const UNCOVERED = {
   not_covered: () => "These settings differ from the tested ones, so nothing is promised.",
   infeasible: ({ alpha }) => `A risk of ${percent(alpha)} could not be certified with this data, so the model thought to its end, and nothing is promised.`,
   unfamiliar: () => "The promise holds for questions like those it was tested on. This one does not look like them, so do not trust the answer, however confident the model is.",
-  withdrawn: () => "The service no longer stands by its promise for such questions, so nothing is promised until it is tested again.",
+  withdrawn: () => "The certificate for this question is no longer in use, or its promise was withdrawn. So nothing is promised for this answer.",
   asked_before: () => "You asked this before and got no answer. The promise is for first asks: questions that the service abstained on are harder than others.",
 };
 
