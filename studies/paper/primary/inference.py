@@ -9,7 +9,7 @@ seeds and methods.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -45,11 +45,13 @@ class Crossed:
 
     def p_above(self, bound: float) -> float:
         """One-sided p-value of the hypothesis that the difference is at most `bound`."""
+        if self.error == 0:  # all seeds and problems differ by the same
+            return float(self.mean <= bound)
         return float(stats.t.sf((self.mean - bound) / self.error, self.df))
 
     def p_differs(self) -> float:
         """Two-sided p-value of the hypothesis that the difference is 0."""
-        return 2 * float(stats.t.sf(abs(self.mean) / self.error, self.df))
+        return min(1.0, 2 * min(self.p_above(0.0), replace(self, mean=-self.mean).p_above(0.0)))
 
 
 def crossed(
@@ -71,11 +73,13 @@ def crossed(
     of_each = float(resampled_ST.var(1, ddof=1).mean())
     twice = max(of_each - of_mean, 0.0) / (n_seeds - 1)
     of_problems = max(of_mean - twice, 0.0)
-    whole = max(of_seeds + of_problems, 1e-300)
-    df = whole**2 / (
-        of_seeds**2 / (n_seeds - 1) + of_problems**2 / (n_problems - 1) + 1e-300 * whole
-    )
-    return Crossed(float(difference_S.mean()), sqrt(of_seeds), sqrt(of_problems), df)
+    mean = float(difference_S.mean())
+    whole = of_seeds + of_problems
+    if whole == 0:
+        return Crossed(mean, 0.0, 0.0, n_seeds - 1)
+    in_seeds, in_problems = of_seeds / whole, of_problems / whole
+    df = 1 / (in_seeds**2 / (n_seeds - 1) + in_problems**2 / (n_problems - 1))
+    return Crossed(mean, sqrt(of_seeds), sqrt(of_problems), df)
 
 
 def resamples(n_problems: int, number: int, seed: int) -> NDArray[np.float64]:
@@ -99,13 +103,32 @@ def power(effect: float, seed_sd: float, problem_error: float, n_seeds: int, alp
         seed_sd: standard deviation of the difference between seeds.
         problem_error: standard error of the difference over problems.
     """
-    error = sqrt(seed_sd**2 / n_seeds + problem_error**2)
-    df = error**4 / ((seed_sd**2 / n_seeds) ** 2 / (n_seeds - 1) + 1e-300) if seed_sd else 1e6
-    df = min(df, 1e6)
+    error, df = _error_and_df(seed_sd, problem_error, n_seeds)
     bound = stats.t.ppf(1 - alpha / 2, df)
     shift = effect / error
     found = stats.nct.sf(bound, df, shift) + stats.nct.cdf(-bound, df, shift)
     return float(np.nan_to_num(found, nan=1.0))  # far out, scipy's distribution is undefined
+
+
+def power_within(
+    margin: float, seed_sd: float, problem_error: float, n_seeds: int, alpha: float
+) -> float:
+    """The chance that a one-sided test at `alpha` shows a loss below `margin` if there is none.
+
+    Args:
+        margin: the loss that counts as none.
+        seed_sd, problem_error: as of `power`.
+    """
+    error, df = _error_and_df(seed_sd, problem_error, n_seeds)
+    found = stats.nct.sf(stats.t.ppf(1 - alpha, df), df, margin / error)
+    return float(np.nan_to_num(found, nan=1.0))
+
+
+def _error_and_df(seed_sd: float, problem_error: float, n_seeds: int) -> tuple[float, float]:
+    of_seeds = seed_sd**2 / n_seeds
+    whole = max(of_seeds + problem_error**2, 1e-24)
+    df = (n_seeds - 1) * (whole / of_seeds) ** 2 if of_seeds else 1e6
+    return sqrt(whole), min(df, 1e6)
 
 
 def smallest_effect(

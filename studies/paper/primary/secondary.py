@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.weighted_metrics import WeightedMetrics
-from studies.paper.primary.design import METHODS
-from studies.paper.primary.inference import Crossed, crossed, resamples
+from studies.paper.primary.design import METHODS, WITHIN
+from studies.paper.primary.inference import Crossed, resamples
 from studies.paper.primary.measures import Figures, Measured, mixed_in_all
 from studies.paper.primary.problems import has_conflict, is_out_of_domain
 from studies.paper.primary.result import PrimaryResult
-from studies.paper.primary.verdicts import RESAMPLES, endpoint_figures
+from studies.paper.primary.verdicts import RESAMPLES, aligned, difference, endpoint_figures
 
 FIGURES = {
     "accuracy": "accuracy",
@@ -35,9 +35,6 @@ FIGURES = {
 """
 
 BETTER_LOW = ("ECE", "Brier score", "tokens at equal certified risk")
-
-LEAST_COMMON = 20
-"""Problems that are mixed in every run; below, a figure within questions is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +84,25 @@ class PanelFigures:
 
     def value(self, reading: Reading, title: str) -> Estimate:
         """The mean over seeds with its 95% interval; undefined if any seed's figure is."""
-        return self._estimate(self.figure_ST[reading][title])
+        return self._estimate(title, self.figure_ST[reading][title])
 
     def difference(self, one: Reading, other: Reading, title: str) -> Estimate:
         """The first reading's figure minus the second's, paired by seed and problem."""
-        return self._estimate(self.figure_ST[one][title] - self.figure_ST[other][title])
-
-    def crossed_difference(self, one: Reading, other: Reading, title: str) -> Crossed:
-        """As `difference`, with the parts of its error; the figures of all seeds are defined."""
         figure_ST = self.figure_ST[one][title] - self.figure_ST[other][title]
-        return crossed(figure_ST[:, 0], figure_ST[:, 1:], self.n_problems)
+        return self._estimate(title, figure_ST)
 
-    def _estimate(self, figure_ST: Figures) -> Estimate:
-        if not np.isfinite(figure_ST).all():
-            return Estimate(None)
-        first = float(figure_ST[0, 0])
-        if (figure_ST == first).all():  # the same policies, read by two probes, are alike right
-            return Estimate(first, first, first)
-        found: Crossed = crossed(figure_ST[:, 0], figure_ST[:, 1:], self.n_problems)
-        return Estimate(found.mean, *found.interval())
+    def crossed_difference(self, one: Reading, other: Reading, title: str) -> Crossed | None:
+        """As `difference`, with the parts of its error; None if any seed's figure is undefined."""
+        figure_ST = self.figure_ST[one][title] - self.figure_ST[other][title]
+        return difference(figure_ST, self._counted(title))
+
+    def _estimate(self, title: str, figure_ST: Figures) -> Estimate:
+        found = difference(figure_ST, self._counted(title))
+        return Estimate(None) if found is None else Estimate(found.mean, *found.interval())
+
+    def _counted(self, title: str) -> int:
+        """The number of problems that a figure is about."""
+        return self.n_common if title == WITHIN.name else self.n_problems
 
 
 def panel_figures(
@@ -124,7 +121,7 @@ def panel_figures(
         number: of resamples of the problems.
         methods: the compared ones.
     """
-    runs = {name: [results[f"{name}-{seed}"].measured for seed in seeds] for name in methods}
+    runs = aligned(results, seeds, methods)
     every = [measured for own in runs.values() for measured in own]
     on_P = np.array([panel.holds(name) for name in every[0].problems])
     common_P = mixed_in_all([measured.right(on_P) for measured in every])
@@ -149,10 +146,7 @@ def _figures(
     weight_TP: Figures,
 ) -> dict[str, Figures]:
     """Every figure of one run, on the problems and on their resamples, by name."""
-    with np.errstate(invalid="ignore"):  # a resample may hold no common problem
-        found = endpoint_figures(measured, probe, on_P, common_P, weight_TP)
-    if common_P.sum() < LEAST_COMMON:
-        found["AUROC within a question"] = np.full(len(weight_TP), np.nan)
+    found = endpoint_figures(measured, probe, on_P, common_P, weight_TP)
     scored = _scored(measured.confidence(probe, on_P), measured.right(on_P))
     metrics = WeightedMetrics(scored, ("ece", "brier", "auroc"))
     found |= metrics.figures(weight_TP.astype(np.int64))

@@ -22,14 +22,16 @@ def made(
     tokens: float = 400.0,
     probes: Sequence[str] = (POSTHOC,),
     problems: tuple[str, ...] = PROBLEMS,
+    skill: float = 0.0,
 ) -> PrimaryResult:
     """A result whose confidence tells right from wrong by `tells` standard deviations.
 
-    Every further probe tells one standard deviation more than the one before.
+    Every further probe tells one standard deviation more than the one before. The more skill, the
+    more rollouts are right; with -9, none is.
     """
     hard_P = np.random.default_rng(7).normal(size=(len(problems), 1))
     draw = np.random.default_rng([seed, len(method), method.encode()[-1]])
-    right = hard_P + draw.normal(size=(len(problems), ROLLOUTS)) > 0
+    right = skill + hard_P + draw.normal(size=(len(problems), ROLLOUTS)) > 0
     noise = draw.normal(size=right.shape)
     confidence = {
         name: tuple(map(tuple, (1 / (1 + np.exp(-(tells + more) * right - noise))).tolist()))

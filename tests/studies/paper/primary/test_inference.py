@@ -12,6 +12,7 @@ from studies.paper.primary.inference import (
     crossed,
     holm,
     power,
+    power_within,
     resamples,
     smallest_effect,
 )
@@ -89,3 +90,20 @@ def test_holm_by_hand() -> None:
 def test_resamples_hold_as_many_problems_as_there_are() -> None:
     assert (WEIGHTS.sum(1) == PROBLEMS).all()
     assert WEIGHTS.mean() == pytest.approx(1)
+
+
+def test_power_within_a_margin_is_the_share_of_studies_that_show_it() -> None:
+    draw = np.random.default_rng(5)
+    found = [simulated(draw, 0.0, 0.8, 2.0, 0.5) for _ in range(TIMES)]
+    seen = np.mean([one.p_above(-1.0) < 0.01 for one in found])
+    expected = power_within(
+        1.0, np.hypot(0.8, 0.5 / np.sqrt(PROBLEMS)), 2 / np.sqrt(PROBLEMS), 10, 0.01
+    )
+    assert seen == pytest.approx(expected, abs=0.1)
+
+
+@pytest.mark.parametrize(("by", "p"), [(0.0, 1.0), (0.25, 0.0)])
+def test_differences_that_are_all_alike_have_no_error(by: float, p: float) -> None:
+    one = crossed(np.full(SEEDS, by), np.full((SEEDS, 20), by), PROBLEMS)
+    assert (one.mean, one.error, one.interval()) == (by, 0.0, (by, by))
+    assert one.p_differs() == p

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,21 @@ from training.errors import TrainingRefused
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, PrimaryResult]:
-    """RLCM tells more than GRPO and takes fewer tokens; the authors' method is like GRPO."""
-    found = {}
-    for seed in SEEDS:
-        for method in METHODS:
-            is_better = method == "rlcm"
-            one = made(method, seed, 2.0 if is_better else 1.0, 350.0 if is_better else 400.0)
-            found[one.name] = one
-    return found
+    """RLCM tells more than GRPO, takes fewer tokens and is right more often.
+
+    The authors' method is like GRPO.
+    """
+    return of_all_seeds(lambda method: BETTER if method == "rlcm" else AS_GRPO)
+
+
+BETTER: dict[str, float] = {"tells": 2.0, "tokens": 350.0, "skill": 0.1}
+AS_GRPO: dict[str, float] = {"tells": 1.0}
+
+
+def of_all_seeds(how: Callable[[str], Mapping[str, float]]) -> dict[str, PrimaryResult]:
+    """Results of every run, made as `how` says of its method."""
+    every = [made(method, seed, **how(method)) for seed in SEEDS for method in METHODS]
+    return {one.name: one for one in every}
 
 
 def by_name(found: list[Verdict]) -> dict[tuple[str, str], Verdict]:
@@ -44,13 +52,15 @@ def test_what_differs_is_found_and_what_does_not_is_not(results: dict[str, Prima
     for endpoint in ENDPOINTS[:3]:
         assert found["rlcm", endpoint.name].text == "better"
         assert found["rlcm-authors", endpoint.name].text == "not shown"
-    assert found["rlcm", "tokens at equal certified risk"].difference.mean == pytest.approx(
-        -50, 0.1
-    )
+    tokens = found["rlcm", "tokens at equal certified risk"].difference
+    assert tokens is not None
+    assert tokens.mean == pytest.approx(-50, 0.1)
     for one in found.values():
+        assert one.difference is not None
         low, high = one.difference.interval()
         assert low < one.difference.mean < high
         assert one.adjusted >= one.p
+        assert one.detectable is not None
         assert one.detectable > 0
 
 
@@ -63,7 +73,39 @@ def test_a_lower_resolution_is_worse(results: dict[str, PrimaryResult]) -> None:
     }
     found = by_name(verdicts(swapped, SEEDS, number=100))
     assert found["rlcm", "resolution"].text == "worse"
-    assert found["rlcm", "tokens at equal certified risk"].text == "worse"
+
+
+def test_fewer_tokens_count_only_beside_an_accuracy_that_is_kept() -> None:
+    results = of_all_seeds(lambda method: AS_GRPO if method == "grpo" else LAZY)
+    found = by_name(verdicts(results, SEEDS, number=100))
+    tokens = found["rlcm", "tokens at equal certified risk"]
+    assert tokens.difference is not None
+    assert tokens.difference.interval()[1] < -200
+    assert tokens.p == found["rlcm", "accuracy"].p
+    assert tokens.text == "not shown"
+
+
+LAZY: dict[str, float] = {"tells": 1.0, "tokens": 100.0, "skill": -0.5}
+
+
+def test_a_run_that_is_always_wrong_leaves_the_other_endpoints(
+    results: dict[str, PrimaryResult],
+) -> None:
+    broken = results | {"rlcm-authors-3": made("rlcm-authors", 3, 1.0, skill=-9.0)}
+    found = by_name(verdicts(broken, SEEDS, number=100))
+    for method in ("rlcm", "rlcm-authors"):
+        within = found[method, "AUROC within a question"]
+        assert (within.difference, within.p, within.text) == (None, 1.0, "not shown")
+    assert found["rlcm", "resolution"].text == "better"
+    text = report_text(broken, SEEDS, number=20)
+    assert "0 problems are mixed in every run" in text
+    assert "| AUROC within a question | not defined | – | 1 | 1 | not shown | – |" in text
+
+
+def test_runs_on_other_problems_are_refused(results: dict[str, PrimaryResult]) -> None:
+    other = made("rlcm", 3, 1.0, problems=tuple(f"dial-5-{at}" for at in range(240)))
+    with pytest.raises(RequestRefused, match="rlcm-3 was tested on other problems than grpo-0"):
+        verdicts(results | {"rlcm-3": other}, SEEDS, number=20)
 
 
 def test_out_of_domain_problems_enter_no_primary_endpoint(
