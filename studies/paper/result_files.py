@@ -40,15 +40,20 @@ def read_folder(folder: Path, kind: type[Kind], command: str) -> dict[str, Kind]
     Raises:
         RequestRefused: a file is not a result of this kind.
     """
-    found = {}
-    for path in sorted(folder.glob("*.json")):
-        try:
-            result = msgspec.json.decode(path.read_bytes(), type=kind)
-        except msgspec.DecodeError as error:
-            raise RequestRefused(
-                "results",
-                f"{path} is no valid result ({error}): delete it, then `{command}` writes a new "
-                "one",
-            ) from error
-        found[result.name] = result
-    return found
+    results = [read_result(path, kind, command) for path in sorted(folder.glob("*.json"))]
+    return {result.name: result for result in results}
+
+
+def read_result(path: Path, kind: type[Kind], command: str) -> Kind:
+    """One result.
+
+    Raises:
+        RequestRefused: the file is not a result of this kind.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except msgspec.DecodeError as error:
+        raise RequestRefused(
+            "results",
+            f"{path} is no valid result ({error}): delete it, then `{command}` writes a new one",
+        ) from error

@@ -13,18 +13,21 @@ from calibration.simulation.procedure import ONE_SAMPLE
 from calibration.simulation.replay import outcomes
 from calibration.traces.traces import Traces
 from studies.paper.primary.design import ALPHA, DELTA, RISK
+from studies.paper.primary.problems import is_out_of_domain
 
 
 def certified_tokens(traces: Traces) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean tokens of each problem's rollouts (P): under certified exits, and at the full budget.
 
     The problems are split into two halves by a hash of their content. Each half is read under the
-    policy that the other half certifies; if none is certified, at the full budget.
+    policy that the other half certifies, on its problems of the trained kinds: these are what the
+    risk is about. If no policy is certified, the half is read at the full budget.
     """
     halves = traces.split_by_content(0.5)
     tokens: dict[str, tuple[float, float]] = {}
     for own, other in (halves, halves[::-1]):
-        found = outcomes(own, [_certified(other)], ONE_SAMPLE)
+        trained_P = np.array([not is_out_of_domain(name) for name in other.problem_ids])
+        found = outcomes(own, [_certified(other.select(trained_P))], ONE_SAMPLE)
         problem_D = own.problem_R
         count_P = np.bincount(problem_D)
         exits_P = np.bincount(problem_D, found.tokens_DT[:, 0]) / count_P

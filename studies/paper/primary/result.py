@@ -10,6 +10,9 @@ from studies.paper.primary.measures import Measured
 from studies.paper.result import Stage
 from studies.paper.result_files import read_folder, write_result
 
+COMMAND = "python -m studies.paper.primary run"
+"""Writes the results."""
+
 
 @dataclass(frozen=True, slots=True)
 class PrimaryResult:
@@ -17,6 +20,7 @@ class PrimaryResult:
 
     Attributes:
         name, method, seed: of the run.
+        design: digest of the settings and problems; runs that are compared have the same.
         seconds: of all stages together.
         training, probe, test: stages; the training's seconds are those of its steps.
         settings: of the training.
@@ -27,6 +31,7 @@ class PrimaryResult:
     name: str
     method: str
     seed: int
+    design: str
     seconds: float
     training: Stage
     probe: Stage
@@ -46,4 +51,4 @@ def read_primary(folder: Path) -> dict[str, PrimaryResult]:
     Raises:
         RequestRefused: a file is not a result.
     """
-    return read_folder(folder, PrimaryResult, "python -m studies.paper.primary run")
+    return read_folder(folder, PrimaryResult, COMMAND)

@@ -5,6 +5,7 @@ Every stage continues after an interruption, and completed ones are skipped.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ from studies.paper.primary import design
 from studies.paper.primary.certified_tokens import certified_tokens
 from studies.paper.primary.design import JOINT, POSTHOC, RICHER, PrimaryRun
 from studies.paper.primary.measures import Measured
-from studies.paper.primary.result import PrimaryResult
+from studies.paper.primary.problems import FILES
+from studies.paper.primary.result import COMMAND, PrimaryResult
 from studies.paper.result import Stage
+from studies.paper.result_files import read_result
+from training.errors import TrainingRefused
 from training.probe.data import load_probe_data
 from training.probe.fit import ProbeTraining, fit_probe
 from training.rl.export import FACTS
@@ -51,9 +55,30 @@ class PrimaryStudy:
     results: Path
     rollouts: int = design.ROLLOUTS
 
+    @property
+    def design(self) -> str:
+        """Digest of the training's settings, of the problems, and of how runs are tested."""
+        tested = (design.TEMPERATURE, design.PROBE_ROLLOUTS, design.PROBE_ANSWERS, self.rollouts)
+        digest = hashlib.sha256(repr(tested).encode())
+        for path in (self.config, *(self.problems / f"{name}.jsonl" for name in FILES)):
+            digest.update(path.read_bytes())
+        return digest.hexdigest()[:12]
+
     def is_done(self, run: PrimaryRun) -> bool:
-        """Whether the run's result exists."""
-        return (self.results / f"{run.name}.json").exists()
+        """Whether the run's result exists.
+
+        Raises:
+            TrainingRefused: it is there, and of another design.
+        """
+        path = self.results / f"{run.name}.json"
+        if not path.exists():
+            return False
+        if read_result(path, PrimaryResult, COMMAND).design != self.design:
+            raise TrainingRefused(
+                f"{path} was made under another design, so it cannot stand beside new results: "
+                "delete it, then its run is made again"
+            )
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +90,8 @@ class Running:
 
     @property
     def folder(self) -> Path:
-        """Folder of the model."""
-        return self.study.out / self.run.name
+        """Folder of the model, below that of the design: another design starts anew."""
+        return self.study.out / self.study.design / self.run.name
 
     def finish(self) -> Path:
         """Completes the missing stages; returns the path of the result.
@@ -88,6 +113,7 @@ class Running:
                 name=self.run.name,
                 method=self.run.method,
                 seed=self.run.seed,
+                design=self.study.design,
                 seconds=round(seconds, 1),
                 training=training,
                 probe=probe,
@@ -99,7 +125,7 @@ class Running:
 
     def _config(self) -> Path:
         """The study's settings with the problems to train on."""
-        path = self.study.out / f"{self.run.name}.toml"
+        path = self.folder.with_name(f"{self.run.name}.toml")
         source = json.dumps(str(self.study.problems / "train.jsonl"))
         text = f"{self.study.config.read_text()}\n[data]\nsource = {source}\n"
         if not path.exists() or path.read_text() != text:

@@ -120,15 +120,15 @@ def aligned(
     """What was measured of each method's seeds, on the same problems in the same order.
 
     Raises:
-        RequestRefused: a run was tested on other problems than the first one.
+        RequestRefused: a run is of another design than the first one.
     """
     runs = {method: [results[f"{method}-{seed}"] for seed in seeds] for method in methods}
     first = runs[methods[0]][0]
     for one in (run for own in runs.values() for run in own):
-        if one.measured.problems != first.measured.problems:
+        if one.design != first.design:
             raise RequestRefused(
                 "results",
-                f"{one.name} was tested on other problems than {first.name}: delete the older "
+                f"{one.name} was made under another design than {first.name}: delete the older "
                 "result, then its run is made again",
             )
     return {method: [run.measured for run in own] for method, own in runs.items()}

@@ -47,5 +47,5 @@ def made(
     )
     stage = Stage("rlcm", None, 100.0)
     return PrimaryResult(
-        f"{method}-{seed}", method, seed, 301.5, stage, stage, stage, {}, (0.5,), measured
+        f"{method}-{seed}", method, seed, "a1b2c3", 301.5, stage, stage, stage, {}, (0.5,), measured
     )
