@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from rlcm_serve.admission import Admission
 from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import Solution
-from rlcm_serve.errors import DatabaseRefused, NotReady, ProfileRefused, RequestRefused
+from rlcm_serve.errors import DatabaseRefused, NotReady, RequestRefused
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.service import Service
 from rlcm_serve.solving.shadow.draw import ShadowDraw
@@ -18,11 +21,15 @@ from rlcm_serve.solving.shadow.runs import Claim, ShadowOutcome, ShadowRuns
 from rlcm_serve.solving.solver import Prepared
 from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.answers.stored import SHADOW_DEADLINE
-from rlcm_serve.store.shadows.stored import StoredShadows
+from rlcm_serve.store.shadows.stored import StoredShadows, Ungraded
 
 if TYPE_CHECKING:
     from rlcm_serve.api.context import Context
 
+GRADING_S = 5.0
+"""Seconds for which answers are graded after one look of the monitors, which wait meanwhile."""
+GRADING_TRIES = 3
+"""Looks after which a grader that fails on an answer is not asked about it again."""
 _TRIES = 60
 """Attempts to store an outcome, a second apart."""
 _log = logging.getLogger(__name__)
@@ -35,7 +42,7 @@ def open_shadows(
     if monitoring is None:
         return None
     stored = StoredShadows(monitoring.database, texts=settings.audit_texts)
-    monitoring.betting.before = lambda: grade_full_answers(stored, service)
+    monitoring.betting.after = FullAnswerGrading(stored, service).grade
     if not settings.shadow_share:
         return None
 
@@ -75,19 +82,49 @@ def run_on(
     return context.shadows.given(claim, prepared, solution, verdicts)
 
 
-def grade_full_answers(stored: StoredShadows, service: Service) -> None:
-    """Grades full-budget answers with references that labels brought. It blocks."""
-    try:
-        identities = service.guarantees.identities
-    except NotReady:
-        return
-    for one in stored.ungraded():
+class FullAnswerGrading:
+    """Grades full-budget answers with references that labels brought.
+
+    Callers send references, so any one may fail. The others are graded all the same, before those
+    that failed at an earlier look.
+    """
+
+    def __init__(self, stored: StoredShadows, service: Service) -> None:
+        self._stored, self._service = stored, service
+        self._failures: Counter[str] = Counter()
+
+    def grade(self) -> None:
+        """Grades what waits under the profiles served here, for some seconds. It blocks."""
         try:
-            profile = next(i.profile for i in identities if i.profile.name == one.profile)
-            verdicts = verdicts_of(profile, service.grader)
+            identities = self._service.guarantees.identities
+        except NotReady:
+            return
+        profiles = {one.profile.name: one.profile for one in identities}
+        waiting = self._stored.ungraded([*profiles])
+        until = time.monotonic() + GRADING_S
+        for one in sorted(waiting, key=lambda each: self._failures[each.id]):
+            if time.monotonic() > until:
+                return
+            self._grade(one, profiles[one.profile])
+
+    def _grade(self, one: Ungraded, profile: Profile) -> None:
+        try:
+            verdicts = verdicts_of(profile, self._service.grader)
             verdicts.check_reference(one.reference)
             right: bool | None = verdicts.equal(one.answer, one.reference)
-        except (StopIteration, ProfileRefused, RequestRefused) as error:
-            _log.warning("the full-budget answer of %s cannot be graded: %s", one.id, error)
+        except Exception as error:  # a grader may be anybody's  # noqa: BLE001
+            self._failures[one.id] += 1
+            is_refused = isinstance(error, RequestRefused)
+            last = is_refused or self._failures[one.id] == GRADING_TRIES
+            _log.warning(
+                "the full-budget answer of %s cannot be graded%s: %s: %s",
+                one.id,
+                "" if last else ", trying again",
+                type(error).__name__,
+                error,
+            )
+            if not last:
+                return
             right = None
-        stored.grade(one.id, right)
+        self._stored.grade(one.id, right)
+        del self._failures[one.id]

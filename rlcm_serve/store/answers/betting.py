@@ -107,8 +107,8 @@ class Betting:
         self._times = _Times()
         self._tries: dict[int, int] = {}
         self.on_alarm: Callable[[MonitorEvent], None] = lambda event: None
-        self.before: Callable[[], None] = lambda: None
-        """Called before each look, by the process that works."""
+        self.after: Callable[[], None] = lambda: None
+        """Called after each look, by the process that works."""
 
     async def run(self, guarantees: CurrentGuarantees) -> NoReturn:
         """Works until it is cancelled. While the database cannot be used, the monitors wait."""
@@ -136,12 +136,12 @@ class Betting:
         mark = self.monitors.note_mark(self._holder, self._mark(), now + LEASE)
         if not self._claim(now):
             return False
-        self.before()
         news = self.monitors.with_news(mark)
         for start in range(0, len(news), _TOGETHER):
             self.catch_up(news[start : start + _TOGETHER], mark, now)
         self.monitors.counts.expire()
         self._upkeep(now)
+        self.after()
         return True
 
     def catch_up(self, news: Sequence[Watched], mark: float, now: float) -> None:

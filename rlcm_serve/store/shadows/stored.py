@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from rlcm_serve.solving.shadow.runs import ShadowOutcome
 from rlcm_serve.store.answers.table import AnswerRow, LabelRow
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.shadows.table import ShadowRow, note_full_right
+from rlcm_serve.store.shadows.table import UNGRADED, ShadowRow, note_full_right
+
+_LAST_REFERENCE = (
+    select(LabelRow.reference)
+    .where(LabelRow.sequence == AnswerRow.sequence, LabelRow.trusted)
+    .where(LabelRow.reference.is_not(None))
+    .order_by(LabelRow.number.desc())
+    .limit(1)
+    .scalar_subquery()
+)
 
 
 class Ungraded(NamedTuple):
@@ -49,27 +59,27 @@ class StoredShadows:
                 return True
             return session.get(ShadowRow, outcome.id) is not None
 
-    def ungraded(self, limit: int = 100) -> list[Ungraded]:
-        """Full-budget answers that differ from wrong ones, as far as a reference is stored."""
+    def ungraded(self, profiles: Sequence[str], limit: int = 100) -> list[Ungraded]:
+        """Full-budget answers that differ from wrong ones, with the last reference of each.
+
+        Args:
+            profiles: names of prompt profiles; answers under others are left to other processes.
+            limit: largest number.
+        """
         rows = (
-            select(ShadowRow.id, AnswerRow.profile, ShadowRow.full_answer, LabelRow.reference)
+            select(ShadowRow.id, AnswerRow.profile, ShadowRow.full_answer, _LAST_REFERENCE)
             .join(AnswerRow, AnswerRow.id == ShadowRow.id)
-            .join(LabelRow, LabelRow.sequence == AnswerRow.sequence)
             .where(
-                ShadowRow.drawn,
-                ShadowRow.disagrees.is_(True),
-                ShadowRow.full_right.is_(None),
-                ShadowRow.full_answer.is_not(None),
-                LabelRow.reference.is_not(None),
-                LabelRow.trusted,
+                text(UNGRADED),
+                AnswerRow.profile.in_(profiles),
                 AnswerRow.right.is_(False),
+                _LAST_REFERENCE.is_not(None),
             )
-            .order_by(LabelRow.number)
+            .order_by(ShadowRow.id)
             .limit(limit)
         )
         with self._database.reading() as session:
-            found = session.execute(rows)
-            return [Ungraded(id_, by, str(answer), str(ref)) for id_, by, answer, ref in found]
+            return [Ungraded(*map(str, row)) for row in session.execute(rows)]
 
     def grade(self, id_: str, right: bool | None) -> None:
         """Stores whether a full-budget answer is right; None if it cannot be graded.

@@ -8,6 +8,10 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from rlcm_serve.store.base import Base
 
 _DRAWN = text("drawn")
+UNGRADED = "disagrees AND full_right IS NULL AND full_answer IS NOT NULL"
+"""The condition on runs whose answer differs and may still be graded. It is text: SQLite uses the
+index of these rows only for a query that says the same.
+"""
 
 
 class ShadowRow(Base):
@@ -40,6 +44,12 @@ class ShadowRow(Base):
             "alpha",
             sqlite_where=_DRAWN,
             postgresql_where=_DRAWN,
+        ),
+        Index(
+            "rlcm_shadows_ungraded",
+            "id",
+            sqlite_where=text(UNGRADED),
+            postgresql_where=text(UNGRADED),
         ),
     )
 

@@ -278,6 +278,7 @@ CREATE TABLE rlcm_shadows (
 	PRIMARY KEY (id)
 );
 CREATE INDEX rlcm_shadows_drawn ON rlcm_shadows (certificate, alpha) WHERE drawn;
+CREATE INDEX rlcm_shadows_ungraded ON rlcm_shadows (id) WHERE disagrees AND full_right IS NULL AND full_answer IS NOT NULL;
 CREATE TABLE rlcm_smaller_levels (
 	certificate VARCHAR(64) NOT NULL,
 	below DOUBLE NOT NULL,

@@ -1,0 +1,87 @@
+"""Shadow runs in the database, of either kind."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from rlcm_serve.monitoring.records import GivenAnswer, Label
+from rlcm_serve.solving.shadow.draw import ShadowDraw
+from rlcm_serve.solving.shadow.runs import ShadowOutcome
+from rlcm_serve.store.answers.stored import StoredAnswers
+from rlcm_serve.store.caller import ANYONE
+from rlcm_serve.store.database import Database
+from rlcm_serve.store.shadows.stored import StoredShadows, Ungraded
+from tests.rlcm_serve.monitoring.test_writer import answer
+from tests.rlcm_serve.store.test_answers import DRAW
+
+
+def shadowed(number: int, **changes: object) -> GivenAnswer:
+    """An answer under `regret` with a shadow run."""
+    base = replace(answer(number), risk="regret", shadow=ShadowDraw(1.0, drawn=True))
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def labelled(number: int, reference: str | None = "8", *, trusted: bool = True) -> Label:
+    """The answer is wrong."""
+    return Label(answer(number).id, False, None, reference, trusted=trusted)
+
+
+def ended(number: int, text: str | None = "8", *, disagrees: bool | None = True) -> ShadowOutcome:
+    return ShadowOutcome(answer(number).id, disagrees, text, 40)
+
+
+@pytest.fixture
+def answers(database: Database) -> StoredAnswers:
+    return StoredAnswers(database, DRAW, texts=True)
+
+
+@pytest.fixture
+def shadows(database: Database) -> StoredShadows:
+    return StoredShadows(database, texts=True)
+
+
+def test_the_last_reference_grades_an_answer_of_a_served_profile(
+    answers: StoredAnswers, shadows: StoredShadows
+) -> None:
+    answers.add([shadowed(1), shadowed(2, profile="terse"), shadowed(3), shadowed(4)])
+    for number in (1, 2, 3):
+        assert shadows.end(ended(number))
+    assert shadows.end(ended(4, disagrees=False))
+    answers.label([labelled(number) for number in (1, 2, 4)], ANYONE)
+    answers.label([Label(answer(1).id, True, None), labelled(1, "9")], ANYONE)
+    assert shadows.ungraded(["default"]) == [Ungraded(answer(1).id, "default", "8", "9")]
+    assert [each.profile for each in shadows.ungraded(["default", "terse"])] == ["default", "terse"]
+    assert shadows.ungraded([]) == []
+
+
+def test_what_can_be_graded_is_found_without_a_look_at_every_label(tmp_path: Path) -> None:
+    with closing(Database(f"sqlite:///{tmp_path}/rlcm.db")) as database:
+        answers, shadows = (
+            StoredAnswers(database, DRAW, texts=True),
+            StoredShadows(database, texts=True),
+        )
+        answers.add([shadowed(number) for number in range(300)])
+        answers.label([labelled(number) for number in range(300)], ANYONE)
+        assert shadows.end(ended(7))
+        with database.reading() as session:
+            engine = session.connection().engine
+        asked: list[tuple[str, Any]] = []
+
+        def note(_: Any, __: Any, statement: str, values: Any, *___: Any) -> None:
+            asked.append((statement, values))
+
+        event.listen(engine, "before_cursor_execute", note)
+        assert [each.id for each in shadows.ungraded(["default"])] == [answer(7).id]
+        event.remove(engine, "before_cursor_execute", note)
+        statement, values = next(one for one in asked if "rlcm_labels" in one[0])
+        with database.reading() as session:
+            plan = session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            steps = [row[-1] for row in plan]
+    assert steps[0] == "SCAN rlcm_shadows USING INDEX rlcm_shadows_ungraded"
+    assert not [step for step in steps[1:] if step.startswith("SCAN")]
