@@ -19,7 +19,9 @@ _RUN = [getattr(ShadowRow, name) for name in SeenShadow.__slots__ if name != "gr
 _GRADABLE = and_(
     ShadowRow.full_answer.is_not(None),
     select(LabelRow.number)
-    .where(LabelRow.sequence == AnswerRow.sequence, LabelRow.reference.is_not(None))
+    .where(
+        LabelRow.sequence == AnswerRow.sequence, LabelRow.reference.is_not(None), LabelRow.trusted
+    )
     .exists(),
 )
 

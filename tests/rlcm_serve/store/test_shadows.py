@@ -10,15 +10,20 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from rlcm_serve.monitoring.losses import RegretLosses
 from rlcm_serve.monitoring.records import GivenAnswer, Label
 from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.solving.shadow.runs import ShadowOutcome
+from rlcm_serve.store.answers.monitors import StoredMonitors
 from rlcm_serve.store.answers.stored import StoredAnswers
 from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.stored import StoredShadows, Ungraded
+from tests.rlcm_serve.monitoring.test_advance import RISK
 from tests.rlcm_serve.monitoring.test_writer import answer
 from tests.rlcm_serve.store.test_answers import DRAW
+
+REGRET = replace(RISK, risk="regret")
 
 
 def shadowed(number: int, **changes: object) -> GivenAnswer:
@@ -44,6 +49,21 @@ def answers(database: Database) -> StoredAnswers:
 @pytest.fixture
 def shadows(database: Database) -> StoredShadows:
     return StoredShadows(database, texts=True)
+
+
+def test_a_reference_that_enters_no_test_is_not_waited_for(
+    database: Database, answers: StoredAnswers, shadows: StoredShadows
+) -> None:
+    """Anybody may send one; only a trusted label lets the full budget's answer be graded."""
+    answers.add([shadowed(1), shadowed(2)])
+    assert shadows.end(ended(1))
+    assert shadows.end(ended(2))
+    answers.label([labelled(1, trusted=False), labelled(2, trusted=False)], ANYONE)
+    answers.label([labelled(1, None), labelled(2)], ANYONE)
+    ((one, two),) = StoredMonitors(database).unseen([REGRET], 1e9)
+    losses = RegretLosses()
+    assert (losses.waits(one, 2.0), losses.waits(two, 2.0)) == (False, True)
+    assert [each.id for each in shadows.ungraded(["default"])] == [answer(2).id]
 
 
 def test_the_last_reference_grades_an_answer_of_a_served_profile(
