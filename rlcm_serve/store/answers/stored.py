@@ -15,6 +15,7 @@ from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import GivenAnswer, Label
 from rlcm_serve.store.answers.counts import LabelCounts, level_of
 from rlcm_serve.store.answers.table import AnswerRow, LabelCountsRow, LabelRow
+from rlcm_serve.store.answers.texts import storable
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.rehearsals.table import RehearsedRow
@@ -186,7 +187,7 @@ class StoredAnswers:
             trusted=label.trusted,
             key_id=label.by,
             time=now,
-            reference=None if reference is None else _storable(reference),
+            reference=None if reference is None else storable(reference),
         )
 
     def _draws(self, answers: Sequence[GivenAnswer]) -> list[dict[str, Any]]:
@@ -208,7 +209,7 @@ class StoredAnswers:
         kept["answer_digest"] = None if answer.answer is None else self._draw.digest(answer.answer)
         for name in ("kind", "profile", "question", "answer"):
             text_ = getattr(answer, name)
-            kept[name] = None if text_ is None else _storable(text_)
+            kept[name] = None if text_ is None else storable(text_)
         if not self._texts:
             kept |= {"question": None, "answer": None}
         return kept
@@ -240,11 +241,6 @@ def _count(counts: LabelCountsRow, row: AnswerRow, number: int) -> None:
         return
     name = ("" if enters else "others_") + ("right" if right else "wrong")
     setattr(counts, name, getattr(counts, name) + number)
-
-
-def _storable(text_: str) -> str:
-    """The text without what a database or UTF-8 refuses: NUL, and half surrogate pairs."""
-    return text_.replace("\x00", "").encode("utf-8", "replace").decode()
 
 
 def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -9,6 +9,7 @@ from sqlalchemy import select, text, update
 
 from rlcm_serve.solving.shadow.runs import ShadowOutcome
 from rlcm_serve.store.answers.table import AnswerRow, LabelRow
+from rlcm_serve.store.answers.texts import storable
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.table import UNGRADED, ShadowRow, note_full_right
 
@@ -45,14 +46,14 @@ class StoredShadows:
 
     def end(self, outcome: ShadowOutcome) -> bool:
         """Stores what came of a run; False if its answer is not stored (yet)."""
-        text = outcome.answer if self._texts else None
+        answer = outcome.answer if self._texts else None
         ended = update(ShadowRow).where(ShadowRow.id == outcome.id, ShadowRow.ended.is_(None))
         with self._database.session() as session:
             values = {
                 "ended": self._database.now(session),
                 "disagrees": outcome.disagrees,
                 "tokens": outcome.tokens,
-                "full_answer": None if text is None else text.replace("\x00", ""),
+                "full_answer": None if answer is None else storable(answer),
             }
             stored = ended.values(values).returning(ShadowRow.id)
             if session.scalar(stored) is not None:

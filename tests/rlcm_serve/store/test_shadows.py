@@ -66,6 +66,16 @@ def test_a_reference_that_enters_no_test_is_not_waited_for(
     assert [each.id for each in shadows.ungraded(["default"])] == [answer(2).id]
 
 
+def test_any_answer_of_the_full_budget_can_be_stored(
+    answers: StoredAnswers, shadows: StoredShadows
+) -> None:
+    """A model may write half a surrogate pair as an escape in JSON, as in the answer before it."""
+    answers.add([shadowed(1, answer="a\x00\ud800"), shadowed(2)])
+    assert shadows.end(ended(1, "b\x00\ud800"))
+    answers.label([labelled(1)], ANYONE)
+    assert [each.answer for each in shadows.ungraded(["default"])] == ["b?"]
+
+
 def test_the_last_reference_grades_an_answer_of_a_served_profile(
     answers: StoredAnswers, shadows: StoredShadows
 ) -> None:
