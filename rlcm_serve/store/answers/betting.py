@@ -140,6 +140,7 @@ class Betting:
         for start in range(0, len(news), _TOGETHER):
             self.catch_up(news[start : start + _TOGETHER], mark, now)
         self.monitors.counts.expire()
+        self.monitors.shadow_counts.expire()
         self._upkeep(now)
         self.after()
         return True

@@ -115,6 +115,7 @@ class FigureStore:
         with self._database.reading() as session:
             now = self._database.now(session)
             counts = self._monitors.counts.read(session, now)
+            runs = self._monitors.shadow_counts.read(session)
             waits = select(AnswerRow.time).where(*UNLABELLED, AnswerRow.due >= now)
             oldest = session.scalar(waits.order_by(AnswerRow.due).limit(1))
             looked = session.scalar(select(func.max(BettingRow.looked)))
@@ -125,7 +126,7 @@ class FigureStore:
             waiting=sum(level["waiting"] for level in counts.values()),
             oldest=oldest,
             levels=tuple(
-                self._level(*of_level, counts, history=history) for of_level in self._levels()
+                self._level(*of_level, counts, runs, history=history) for of_level in self._levels()
             ),
             withdrawn=lost,
             events=tuple(self._monitors.events()),
@@ -134,8 +135,8 @@ class FigureStore:
     def history_rows(self, now: float) -> list[dict[str, Any]]:
         """How the levels are now, as rows of their history; only those with questions."""
         rows = []
-        for of_level in self._levels():
-            level = self._level(*of_level, {}, history=False)
+        for drift, test, _ in self._levels():
+            level = self._level(drift, test, None, {}, {}, history=False)
             if level.questions:
                 figures = {
                     "answers": level.questions,
@@ -172,6 +173,7 @@ class FigureStore:
         test: Monitor | None,
         shadow: Monitor | None,
         counts: Mapping[Level, dict[str, int]],
+        runs: Mapping[Level, dict[str, int]],
         *,
         history: bool,
     ) -> LevelFigures:
@@ -187,7 +189,7 @@ class FigureStore:
             test=None if test is None else self._test(test, self._behind(drift, test)),
             drift=self._drift(drift),
             drift_alarmed_at=drift.alarmed,
-            shadow=None if shadow is None else self._shadow(shadow),
+            shadow=None if shadow is None else shadow_figures(shadow, runs),
             history=tuple(self._monitors.history(*of_level, HISTORY)) if history else (),
         )
 
@@ -216,10 +218,6 @@ class FigureStore:
             threshold=-math.log(stored.delta),
             alarmed_at=stored.alarmed,
         )
-
-    def _shadow(self, stored: Monitor) -> ShadowFigures:
-        with self._database.reading() as session:
-            return shadow_figures(session, stored, self._database.now(session))
 
     def _drift(self, stored: Monitor) -> tuple[DriftFigures, ...]:
         monitor = stored.drift_monitor(self._draw.digest("display"))

@@ -32,6 +32,7 @@ from rlcm_serve.store.answers.table import (
 from rlcm_serve.store.answers.withdrawals import withdraw
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.rehearsals.table import RehearsedRow
+from rlcm_serve.store.shadows.counts import ShadowCounts
 from rlcm_serve.store.shadows.seen import answers_for, reads_shadows, seen_answer
 from rlcm_serve.store.shadows.table import ShadowRow
 
@@ -65,6 +66,7 @@ class StoredMonitors:
 
     def __init__(self, database: Database) -> None:
         self.counts = LabelCounts(database)
+        self.shadow_counts = ShadowCounts(database)
         self._database = database
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._insert = dialect.insert(MonitorRow).on_conflict_do_nothing()
@@ -222,7 +224,7 @@ class StoredMonitors:
     def cut(self, before: float, limit: int = 1000) -> int:
         """Deletes the oldest answers given before a time, with their labels; returns how many.
 
-        Their labels stay counted.
+        Their labels and shadow runs stay counted.
         """
         oldest = select(AnswerRow).where(AnswerRow.time < before)
         with self._database.session() as session:
@@ -231,6 +233,7 @@ class StoredMonitors:
             self.counts.delete(session, found)
             numbers, ids = [row.sequence for row in found], [row.id for row in found]
             session.execute(delete(RehearsedRow).where(RehearsedRow.id.in_(ids)))
+            self.shadow_counts.close(session, ShadowRow.id.in_(ids))
             session.execute(delete(ShadowRow).where(ShadowRow.id.in_(ids)))
             session.execute(delete(LabelRow).where(LabelRow.sequence.in_(numbers)))
             session.execute(delete(AnswerRow).where(AnswerRow.sequence.in_(numbers)))

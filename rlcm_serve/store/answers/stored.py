@@ -19,6 +19,7 @@ from rlcm_serve.store.answers.texts import storable
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.rehearsals.table import RehearsedRow
+from rlcm_serve.store.shadows.counts import ShadowCounts
 from rlcm_serve.store.shadows.table import ShadowRow, note_full_right
 
 SHADOW_DEADLINE = 3600.0
@@ -75,10 +76,13 @@ class StoredAnswers:
         self._draw = draw
         self._texts = texts
         self._counts = LabelCounts(database)
+        self._shadow_counts = ShadowCounts(database)
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._insert = dialect.insert(AnswerRow).on_conflict_do_nothing(index_elements=["id"])
         self._insert_replayed = dialect.insert(RehearsedRow).on_conflict_do_nothing()
-        self._insert_draws = dialect.insert(ShadowRow).on_conflict_do_nothing()
+        insert_draws = dialect.insert(ShadowRow).on_conflict_do_nothing()
+        columns = ShadowRow.certificate, ShadowRow.alpha, ShadowRow.share, ShadowRow.drawn
+        self._insert_draws = insert_draws.returning(*columns)
 
     def add(self, answers: Sequence[GivenAnswer]) -> None:
         """Stores answers, all or none; one that is stored already stays as it is."""
@@ -95,7 +99,8 @@ class StoredAnswers:
             levels = ((level_of(one.certificate, one.alpha), one.due) for one in drawn.values())
             self._counts.add(session, levels)
             if draws := self._draws(answers):
-                session.execute(self._insert_draws, draws)
+                new = session.execute(self._insert_draws, draws)
+                self._shadow_counts.draw(session, (((c, a), *draw) for c, a, *draw in new))
             replayed = [asdict(one) | {"id": a.id} for a in answers for one in a.rehearsed]
             if replayed:
                 session.execute(self._insert_replayed, replayed)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, String, Text, text, true
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, String, Text, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from rlcm_serve.store.base import Base
+from rlcm_serve.store.base import Base, partial_index
 
 _Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments INTEGER keys only
 
 
 _GUARANTEED = "certificate IS NOT NULL"
 _WAITING = "audited AND answered AND labelled IS NULL"
-
-
-def _partial(name: str, where: str, *columns: str) -> Index:
-    """An index of the rows for which a condition holds."""
-    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 
 class AnswerRow(Base):
@@ -55,8 +50,10 @@ class AnswerRow(Base):
     answer: Mapped[str | None] = mapped_column(Text)
 
     __table_args__ = (
-        _partial("rlcm_answers_level", _GUARANTEED, "certificate", "alpha", "started", "sequence"),
-        _partial("rlcm_answers_waiting", _WAITING, "due"),
+        partial_index(
+            "rlcm_answers_level", _GUARANTEED, "certificate", "alpha", "started", "sequence"
+        ),
+        partial_index("rlcm_answers_waiting", _WAITING, "due"),
         Index("rlcm_answers_time", "time"),
     )
 

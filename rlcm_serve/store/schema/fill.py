@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, literal, select
 
 from rlcm_serve.store.answers.table import AnswerRow, LabelCountsRow
+from rlcm_serve.store.shadows.table import ShadowCountsRow, ShadowRow
 
 
 def count_labels(connection: Connection) -> None:
@@ -34,3 +35,21 @@ def count_labels(connection: Connection) -> None:
     }
     rows = select(*(value.label(name) for name, value in counts.items())).group_by(*level)
     connection.execute(insert(LabelCountsRow).from_select([*counts], rows))
+
+
+def count_shadow_runs(connection: Connection) -> None:
+    """Fills the counts of shadow runs from those that are stored."""
+    row, count = ShadowRow, func.count()
+    has_place = row.share > 0
+    counts: dict[str, Any] = {
+        "certificate": row.certificate,
+        "alpha": row.alpha,
+        "drawn": count,
+        "dropped": count.filter(~has_place),
+        "missing": count.filter(has_place & row.ended.is_not(None) & row.disagrees.is_(None)),
+        "agree": count.filter(has_place & row.disagrees.is_(False)),
+        "disagree": count.filter(has_place & row.disagrees.is_(True)),
+    }
+    rows = select(*(value.label(name) for name, value in counts.items())).where(row.drawn)
+    rows = rows.group_by(row.certificate, row.alpha)
+    connection.execute(insert(ShadowCountsRow).from_select([*counts], rows))

@@ -10,7 +10,8 @@ from sqlalchemy.schema import CreateColumn
 
 from rlcm_serve.store.answers.table import AnswerRow, LabelCountsRow
 from rlcm_serve.store.base import Base
-from rlcm_serve.store.schema.fill import count_labels
+from rlcm_serve.store.schema.fill import count_labels, count_shadow_runs
+from rlcm_serve.store.shadows.table import ShadowCountsRow, ShadowRow
 
 
 def is_up_to_date(connection: Connection) -> bool:
@@ -35,6 +36,8 @@ def bring_up_to_date(connection: Connection) -> None:
         index.create(connection)
     if AnswerRow.__tablename__ in before and LabelCountsRow.__tablename__ not in before:
         count_labels(connection)
+    if ShadowRow.__tablename__ in before and ShadowCountsRow.__tablename__ not in before:
+        count_shadow_runs(connection)
 
 
 def obstacles(connection: Connection) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy.orm import Session
-
 from rlcm_serve.monitoring.advance import Monitor
-from rlcm_serve.store.shadows.seen import counts
+from rlcm_serve.store.answers.counts import Level
+from rlcm_serve.store.shadows.counts import SHOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class ShadowFigures:
     above_at: float | None
 
 
-def shadow_figures(session: Session, monitor: Monitor, now: float) -> ShadowFigures:
-    """The figures of a level, from the state of its shadow monitor and its rows."""
-    found, test = counts(session, monitor, now), monitor.risk_monitor()
+def shadow_figures(monitor: Monitor, counts: Mapping[Level, dict[str, int]]) -> ShadowFigures:
+    """The figures of a level, from the state of its shadow monitor and the counts of all levels."""
+    found = counts.get((monitor.certificate, monitor.alpha)) or dict.fromkeys(SHOWN, 0)
+    test = monitor.risk_monitor()
     low, high = test.interval()
     return ShadowFigures(
         questions=test.answers,
-        drawn=sum(found.values()),
         **found,
         disagreement=test.risk(),
         low=low,

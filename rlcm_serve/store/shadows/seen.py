@@ -1,12 +1,11 @@
-"""What monitors read of shadow runs: beside their answers, and in numbers."""
+"""What monitors read of shadow runs, beside their answers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Select, and_, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select, and_, select
 
 from rlcm_serve.monitoring.advance import Monitor
 from rlcm_serve.monitoring.losses import SeenAnswer, SeenShadow
@@ -46,31 +45,3 @@ def seen_answer(row: Any) -> SeenAnswer:
     seen = SeenAnswer(*answer)
     has_run = bool(run) and run[0] is not None
     return replace(seen, shadow=SeenShadow(*run)) if has_run else seen
-
-
-def counts(session: Session, monitor: Monitor, now: float) -> dict[str, int]:
-    """Numbers of a level's drawn runs: dropped, waiting, missing, agree, disagree.
-
-    A run whose deadline has passed is missing.
-    """
-    late = ShadowRow.due < now
-    kinds = ShadowRow.share > 0, ShadowRow.ended.is_not(None), ShadowRow.disagrees, late
-    rows = (
-        select(*kinds, func.count())
-        .where(
-            ShadowRow.certificate == monitor.certificate,
-            ShadowRow.alpha == monitor.alpha,
-            ShadowRow.drawn,
-        )
-        .group_by(*kinds)
-    )
-    found = dict.fromkeys(("dropped", "waiting", "missing", "agree", "disagree"), 0)
-    for had_place, has_ended, disagrees, is_late, count in session.execute(rows):
-        if not had_place:
-            name = "dropped"
-        elif disagrees is not None:
-            name = "disagree" if disagrees else "agree"
-        else:
-            name = "missing" if has_ended or is_late else "waiting"
-        found[name] += count
-    return found

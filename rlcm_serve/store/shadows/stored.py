@@ -11,6 +11,7 @@ from rlcm_serve.solving.shadow.runs import ShadowOutcome
 from rlcm_serve.store.answers.table import AnswerRow, LabelRow
 from rlcm_serve.store.answers.texts import storable
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.shadows.counts import ShadowCounts
 from rlcm_serve.store.shadows.table import UNGRADED, ShadowRow, note_full_right
 
 _LAST_REFERENCE = (
@@ -43,6 +44,7 @@ class StoredShadows:
     def __init__(self, database: Database, *, texts: bool) -> None:
         self._database = database
         self._texts = texts
+        self._counts = ShadowCounts(database)
 
     def end(self, outcome: ShadowOutcome) -> bool:
         """Stores what came of a run; False if its answer is not stored (yet)."""
@@ -55,8 +57,9 @@ class StoredShadows:
                 "tokens": outcome.tokens,
                 "full_answer": None if answer is None else storable(answer),
             }
-            stored = ended.values(values).returning(ShadowRow.id)
-            if session.scalar(stored) is not None:
+            stored = ended.values(values).returning(ShadowRow.certificate, ShadowRow.alpha)
+            for certificate, alpha in session.execute(stored):
+                self._counts.end(session, (certificate, alpha), disagrees=outcome.disagrees)
                 return True
             return session.get(ShadowRow, outcome.id) is not None
 

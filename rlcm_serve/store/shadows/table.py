@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Index, String, Text, text, update
+from sqlalchemy import BigInteger, Boolean, String, Text, update
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from rlcm_serve.store.base import Base
+from rlcm_serve.store.base import Base, partial_index
 
-_DRAWN = text("drawn")
 UNGRADED = "disagrees AND full_right IS NULL AND full_answer IS NOT NULL"
 """The condition on runs whose answer differs and may still be graded. It is text: SQLite uses the
 index of these rows only for a query that says the same.
 """
+OPEN = "drawn AND share > 0 AND ended IS NULL"
+"""The condition on runs that have not ended, as text for the same reason."""
 
 
 class ShadowRow(Base):
@@ -38,20 +39,27 @@ class ShadowRow(Base):
     full_right: Mapped[bool | None] = mapped_column(Boolean)
 
     __table_args__ = (
-        Index(
-            "rlcm_shadows_drawn",
-            "certificate",
-            "alpha",
-            sqlite_where=_DRAWN,
-            postgresql_where=_DRAWN,
-        ),
-        Index(
-            "rlcm_shadows_ungraded",
-            "id",
-            sqlite_where=text(UNGRADED),
-            postgresql_where=text(UNGRADED),
-        ),
+        partial_index("rlcm_shadows_ungraded", UNGRADED, "id"),
+        partial_index("rlcm_shadows_open", OPEN, "due"),
     )
+
+
+class ShadowCountsRow(Base):
+    """Numbers of shadow runs of one level, by their outcome, since its first answer.
+
+    `certificate` is a digest. `drawn` are all runs that were drawn, `dropped` those of them without
+    a place; the others say how a run ended. What is left has not ended.
+    """
+
+    __tablename__ = "rlcm_shadow_counts"
+
+    certificate: Mapped[str] = mapped_column(String(64), primary_key=True)
+    alpha: Mapped[float] = mapped_column(primary_key=True)
+    drawn: Mapped[int] = mapped_column(BigInteger)
+    dropped: Mapped[int] = mapped_column(BigInteger)
+    missing: Mapped[int] = mapped_column(BigInteger)
+    agree: Mapped[int] = mapped_column(BigInteger)
+    disagree: Mapped[int] = mapped_column(BigInteger)
 
 
 def note_full_right(session: Session, id_: str, right: bool) -> None:

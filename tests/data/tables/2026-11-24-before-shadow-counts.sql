@@ -290,6 +290,12 @@ CREATE TABLE rlcm_withdrawn_certificates (
 	PRIMARY KEY (certificate)
 );
 INSERT INTO "rlcm_schema" VALUES(1);
+INSERT INTO "rlcm_shadows" VALUES('agrees','cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc',0.1,0.2,1,1700003601.0,1700000100.0,0,40,NULL,NULL);
+INSERT INTO "rlcm_shadows" VALUES('differs','cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc',0.1,0.2,1,1700003602.0,1700000101.0,1,50,NULL,NULL);
+INSERT INTO "rlcm_shadows" VALUES('missing','cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc',0.1,0.2,1,1700003603.0,1700000102.0,NULL,NULL,NULL,NULL);
+INSERT INTO "rlcm_shadows" VALUES('open','cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc',0.1,0.2,1,1700003604.0,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "rlcm_shadows" VALUES('dropped','cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc',0.1,0.0,1,1700003605.0,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "rlcm_shadows" VALUES('not drawn','cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc',0.1,0.2,0,1700003606.0,NULL,NULL,NULL,NULL,NULL);
 CREATE INDEX rlcm_answers_level ON rlcm_answers (certificate, alpha, started, sequence) WHERE certificate IS NOT NULL;
 CREATE INDEX rlcm_answers_time ON rlcm_answers (time);
 CREATE INDEX rlcm_answers_waiting ON rlcm_answers (due) WHERE audited AND answered AND labelled IS NULL;

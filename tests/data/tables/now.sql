@@ -263,6 +263,16 @@ CREATE TABLE rlcm_secrets (
 	secret BLOB NOT NULL,
 	PRIMARY KEY (name)
 );
+CREATE TABLE rlcm_shadow_counts (
+	certificate VARCHAR(64) NOT NULL,
+	alpha DOUBLE NOT NULL,
+	drawn BIGINT NOT NULL,
+	dropped BIGINT NOT NULL,
+	missing BIGINT NOT NULL,
+	agree BIGINT NOT NULL,
+	disagree BIGINT NOT NULL,
+	PRIMARY KEY (certificate, alpha)
+);
 CREATE TABLE rlcm_shadows (
 	id VARCHAR(64) NOT NULL,
 	certificate VARCHAR(64) NOT NULL,
@@ -277,7 +287,7 @@ CREATE TABLE rlcm_shadows (
 	full_right BOOLEAN,
 	PRIMARY KEY (id)
 );
-CREATE INDEX rlcm_shadows_drawn ON rlcm_shadows (certificate, alpha) WHERE drawn;
+CREATE INDEX rlcm_shadows_open ON rlcm_shadows (due) WHERE drawn AND share > 0 AND ended IS NULL;
 CREATE INDEX rlcm_shadows_ungraded ON rlcm_shadows (id) WHERE disagrees AND full_right IS NULL AND full_answer IS NOT NULL;
 CREATE TABLE rlcm_smaller_levels (
 	certificate VARCHAR(64) NOT NULL,

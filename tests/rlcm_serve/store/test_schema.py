@@ -19,6 +19,7 @@ from rlcm_serve.store.answers.counts import LabelCounts
 from rlcm_serve.store.answers.stored import StoredAnswers
 from rlcm_serve.store.base import Base
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.shadows.counts import ShadowCounts
 from rlcm_serve.store.upkeep.check import check_file
 from rlcm_serve.store.upkeep.copies import back_up, restore
 from tests.rlcm_serve.command_line import Rlcm
@@ -27,6 +28,7 @@ from tests.rlcm_serve.store.test_answers import ADMIN
 
 OLDER = sorted(file.stem for file in FOLDER.glob("*.sql") if file != NOW)
 BEFORE_SHADOW_RUNS = "2026-11-23-before-shadow-runs"
+BEFORE_SHADOW_COUNTS = "2026-11-24-before-shadow-counts"
 LEVEL = "c" * 64, 0.1
 
 
@@ -94,6 +96,18 @@ def test_older_answers_keep_their_labels_and_take_others(tmp_path: Path) -> None
         assert (done.labelled, done.corrected) == (1, 1)
         after = {"audited": 3, "wrong": 3, "right": 0, "others_wrong": 1}
         assert counts(database)[LEVEL] == none | after
+
+
+def test_older_shadow_runs_are_counted_and_their_deadlines_pass(tmp_path: Path) -> None:
+    with closing(Database(f"sqlite:///{older(tmp_path, BEFORE_SHADOW_COUNTS)}")) as database:
+        counts = ShadowCounts(database)
+        with database.reading() as session:
+            found = counts.read(session)
+        known = {"drawn": 5, "dropped": 1, "agree": 1, "disagree": 1}
+        assert found == {LEVEL: known | {"missing": 1, "waiting": 1}}
+        counts.expire()
+        with database.reading() as session:
+            assert counts.read(session) == {LEVEL: known | {"missing": 2, "waiting": 0}}
 
 
 def test_what_a_new_column_means_for_older_rows(tmp_path: Path) -> None:
