@@ -26,7 +26,8 @@ class Monitor:
         reference: of a drift monitor.
         started: when the question of the last answer that it has seen was asked, Unix time.
         sequence: of that answer.
-        state: of the monitor; empty before the first answer.
+        state: of the monitor; empty before the first answer. `seen` of a test is how many answers
+            of its level have passed, as the drift monitor counts them.
         alarmed: when it alarmed first, Unix time; None if it never did.
     """
 

@@ -178,6 +178,10 @@ class Betting:
 
     def _step(self, watched: Watched, answers: Sequence[SeenAnswer], now: float) -> Step:
         monitor = watched.monitor
+        if monitor.what is MonitorKind.RISK and "seen" not in monitor.state:
+            # It starts after the drift monitor of its level, or an older release has started it.
+            state = {**monitor.state, "seen": self.monitors.passed(monitor)}
+            monitor = replace(monitor, state=state)
         after = advance(monitor, answers, now, self._seed(monitor))
         has_alarmed = after.alarmed is not None and monitor.alarmed is None
         tells = has_alarmed and monitor.what is not MonitorKind.SHADOW

@@ -121,6 +121,23 @@ class StoredMonitors:
         with self._database.reading() as session:
             return session.scalar(rows.where(*_after(monitor))) or 0
 
+    def passed(self, monitor: Monitor) -> int:
+        """How many answers come before those that the monitor has not seen, as drift counts them.
+
+        The drift monitor of its level counts all answers, also those that are deleted by now.
+        """
+        drift_key = monitor.certificate, monitor.alpha, MonitorKind.DRIFT.value
+        with self._database.reading() as session:
+            row = session.get(MonitorRow, drift_key)
+            if row is None:
+                return 0
+            drift, count = _watched(row).monitor, select(func.count()).select_from(AnswerRow)
+            # In one statement, so that both count the same answers.
+            behind = [count.where(*_after(one)).scalar_subquery() for one in (drift, monitor)]
+            by_drift, by_monitor = session.execute(select(*behind)).one()
+        seen_by_drift: int = drift.state.get("questions", 0)
+        return seen_by_drift + int(by_drift) - int(by_monitor)
+
     def note_mark(self, process: str, mark: float, until: float) -> float:
         """Stores that all questions of a process asked before `mark` have ended.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from calibration import ExitPolicy
 from calibration.certificate.report_data import ReportData, ReportLevel, report_data_path
@@ -27,10 +27,11 @@ from rlcm_serve.monitoring.records import EventKind, GivenAnswer, Hook, Label, M
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.shares import AuditShares
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
+from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.store.answers.betting import Betting
 from rlcm_serve.store.answers.monitors import Step
 from rlcm_serve.store.answers.stored import StoredAnswers
-from rlcm_serve.store.answers.table import MonitorRow
+from rlcm_serve.store.answers.table import BettingRow, MonitorRow
 from rlcm_serve.store.answers.withdrawals import withdraw, withdrawn
 from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.certificates import CertificateStore
@@ -112,6 +113,57 @@ def test_an_open_label_stops_its_own_level_alone(betting: Betting, database: Dat
     betting.work(lambda: GUARANTEES)
     tests = [level.test for level in betting.figures.read().levels]
     assert [test.labels for test in tests if test is not None] == [2, 3]
+
+
+def behind(betting: Betting) -> int:
+    test = betting.figures.read().levels[0].test
+    assert test is not None
+    return test.behind
+
+
+def test_a_test_that_an_older_release_began_is_behind_by_what_it_has_not_seen(
+    betting: Betting, database: Database
+) -> None:
+    """Its state does not say how many answers it has seen."""
+    fill(database, 20, wrong=0.0)
+    betting.work(lambda: GUARANTEES)
+    with database.session() as session:
+        row = session.get_one(MonitorRow, (CERTIFICATE.digest, 0.1, "risk"))
+        row.state = json.dumps({k: v for k, v in json.loads(row.state).items() if k != "seen"})
+    new = [replace(given(100 + n), audited=n >= 2) for n in range(5)]
+    StoredAnswers(database, DRAW).add(new)
+    found = [behind(betting)]
+    betting.work(lambda: GUARANTEES)
+    found.append(behind(betting))
+    StoredAnswers(database, DRAW).label([Label(one.id, True, None) for one in new], ANYONE)
+    betting.work(lambda: GUARANTEES)
+    assert [*found, behind(betting)] == [5, 3, 0]
+
+
+def test_a_test_that_begins_after_answers_were_deleted_is_not_behind_by_them(
+    database: Database,
+) -> None:
+    """As the test of `regret` does, where shadow runs are switched on later."""
+    regret = certificate({0.1: ExitPolicy(lambda_high=0.9)}, risk="regret")
+    guarantees = Guarantees([IDENTITY], [regret])
+    early = [replace(given(n), certificate=regret.digest, risk="regret") for n in range(20)]
+    answers, before = StoredAnswers(database, DRAW), betting_on(database)
+    answers.add(early)
+    before.work(lambda: guarantees)
+    assert before.figures.read().levels[0].test is None
+    assert before.monitors.cut(before=2.0, limit=15) == 15
+    draw = ShadowDraw(1.0, drawn=True)
+    answers.add(
+        [replace(early[0], id=f"late-{n}", audited=True, time=1e12, shadow=draw) for n in range(2)]
+    )
+    after = betting_on(database, shadow_share=1.0)
+    with database.session() as session:
+        session.execute(delete(BettingRow))  # the process before has ended
+    found = []
+    for _ in range(2):
+        after.work(lambda: guarantees)
+        found.append(behind(after))
+    assert found == [2, 2]
 
 
 def test_a_correction_after_its_bet_changes_no_wealth(betting: Betting, database: Database) -> None:
