@@ -190,6 +190,13 @@ def losses_of(what: MonitorKind, risk: str) -> Losses:
     return RegretLosses() if risk == "regret" else LabelLosses(risk)
 
 
+def is_tested(risk: str, answer: SeenAnswer) -> bool:
+    """Whether the label of an answer under a guarantee counts in the test of its level."""
+    losses = losses_of(MonitorKind.RISK, risk)
+    was_drawn = losses.share(answer) > 0 and losses.drawn(answer)
+    return was_drawn and _in_time(answer) and losses.loss(answer) != MISSING
+
+
 def kinds_of(risk: str, *, shadows: bool) -> list[MonitorKind]:
     """The monitors of a level, with or without shadow runs."""
     kinds = [MonitorKind.DRIFT]

@@ -9,9 +9,11 @@ from typing import Literal
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.wire.certificates import iso
 from rlcm_serve.api.wire.monitoring.answers import RecentAnswer
-from rlcm_serve.monitoring.losses import TESTED_RISKS
+from rlcm_serve.monitoring.losses import is_tested
+from rlcm_serve.store.answers.recent import ListedAnswer
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.caller import Caller, Scope
+from rlcm_serve.store.shadows.seen import seen_row
 
 _LABELS: Mapping[bool | None, Literal["right", "wrong"] | None] = {
     None: None,
@@ -20,8 +22,9 @@ _LABELS: Mapping[bool | None, Literal["right", "wrong"] | None] = {
 }
 
 
-def recent_answer(context: Context, caller: Caller, row: AnswerRow) -> RecentAnswer:
+def recent_answer(context: Context, caller: Caller, listed: ListedAnswer) -> RecentAnswer:
     """A stored answer, as far as the caller may know of it."""
+    row = listed.row
     may_read = caller.sees(row.key_id)
     recorded = may_read and caller.may(Scope.SOLVE) and _has_record(context, row)
     return RecentAnswer(
@@ -41,16 +44,16 @@ def recent_answer(context: Context, caller: Caller, row: AnswerRow) -> RecentAns
         audit=row.audited,
         due=iso(row.due),
         label=_LABELS[row.reported if row.right is None else row.right],
-        tested=_is_tested(row),
+        tested=_is_tested(listed),
         question=row.question if may_read else None,
         answer=row.answer if may_read else None,
         record=f"/answers/{row.id}" if recorded else None,
     )
 
 
-def _is_tested(row: AnswerRow) -> bool:
-    in_time = row.labelled is not None and row.labelled <= row.due
-    return row.audited and in_time and row.certificate is not None and row.risk in TESTED_RISKS
+def _is_tested(listed: ListedAnswer) -> bool:
+    row = listed.row
+    return row.certificate is not None and is_tested(row.risk, seen_row(row, listed.shadow))
 
 
 def _has_record(context: Context, row: AnswerRow) -> bool:

@@ -86,9 +86,9 @@ async def read_answers(
     wanted = Wanted(limit, before, certificate, alpha, answered, audited, label)
     monitoring_of(context)
     threads = context.database.threads
-    rows, earlier = await threads.read(recent_answers, context.database, wanted)
+    listed, earlier = await threads.read(recent_answers, context.database, wanted)
     return RecentAnswers(
-        answers=[recent_answer(context, caller, row) for row in rows], next=earlier
+        answers=[recent_answer(context, caller, one) for one in listed], next=earlier
     )
 
 

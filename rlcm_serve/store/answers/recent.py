@@ -7,9 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import func, select
 
+from rlcm_serve.monitoring.losses import SeenShadow
 from rlcm_serve.store.answers.table import UNLABELLED, AnswerRow
 from rlcm_serve.store.caller import Caller, Scope
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.shadows.seen import SHADOW_COLUMNS, seen_shadow
 from rlcm_serve.store.shadows.table import ShadowRow
 
 MOST_LOOKED_AT = 20_000
@@ -59,7 +61,14 @@ class Wanted:
         return found
 
 
-def recent_answers(database: Database, wanted: Wanted) -> tuple[list[AnswerRow], int | None]:
+class ListedAnswer(NamedTuple):
+    """An answer, and its shadow run; None if none could be drawn."""
+
+    row: AnswerRow
+    shadow: SeenShadow | None
+
+
+def recent_answers(database: Database, wanted: Wanted) -> tuple[list[ListedAnswer], int | None]:
     """The latest of the wanted answers, the newest first, and the `before` of the next page.
 
     A page may have fewer than `limit` answers, or none, although there are more: then `before` is
@@ -76,11 +85,13 @@ def recent_answers(database: Database, wanted: Wanted) -> tuple[list[AnswerRow],
         if oldest is None:
             return [], None
         inside = AnswerRow.sequence >= oldest
-        rows = select(AnswerRow).where(*earlier, inside, *wanted.conditions())
-        found = list(session.scalars(rows.order_by(newest).limit(wanted.limit + 1)))
+        rows = select(AnswerRow, *SHADOW_COLUMNS).where(*earlier, inside, *wanted.conditions())
+        rows = rows.outerjoin(ShadowRow, ShadowRow.id == AnswerRow.id)
+        listed = session.execute(rows.order_by(newest).limit(wanted.limit + 1))
+        found = [ListedAnswer(row, seen_shadow(run)) for row, *run in listed]
     if len(found) > wanted.limit:
         del found[wanted.limit :]
-        return found, found[-1].sequence if found else None
+        return found, found[-1].row.sequence if found else None
     return found, oldest if count == MOST_LOOKED_AT else None
 
 

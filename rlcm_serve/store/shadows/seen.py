@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,8 @@ from rlcm_serve.monitoring.records import MonitorKind
 from rlcm_serve.store.answers.table import AnswerRow, LabelRow
 from rlcm_serve.store.shadows.table import ShadowRow
 
-_ANSWER = [getattr(AnswerRow, name) for name in SeenAnswer.__slots__ if name != "shadow"]
+_NAMES = [name for name in SeenAnswer.__slots__ if name != "shadow"]
+_ANSWER = [getattr(AnswerRow, name) for name in _NAMES]
 _RUN = [getattr(ShadowRow, name) for name in SeenShadow.__slots__ if name != "gradable"]
 _GRADABLE = and_(
     ShadowRow.full_answer.is_not(None),
@@ -23,6 +25,9 @@ _GRADABLE = and_(
     )
     .exists(),
 )
+
+SHADOW_COLUMNS = (*_RUN, _GRADABLE)
+"""What a query reads of shadow runs, joined to their answers; it is for `seen_shadow`."""
 
 
 def reads_shadows(monitor: Monitor) -> bool:
@@ -35,13 +40,21 @@ def answers_for(*, with_shadows: bool) -> Select[Any]:
     """The query for what monitors read of answers; its rows are for `seen_answer`."""
     if not with_shadows:
         return select(*_ANSWER)
-    columns = select(*_ANSWER, *_RUN, _GRADABLE)
+    columns = select(*_ANSWER, *SHADOW_COLUMNS)
     return columns.outerjoin(ShadowRow, ShadowRow.id == AnswerRow.id)
 
 
 def seen_answer(row: Any) -> SeenAnswer:
     """A row of `answers_for`."""
     answer, run = row[: len(_ANSWER)], row[len(_ANSWER) :]
-    seen = SeenAnswer(*answer)
-    has_run = bool(run) and run[0] is not None
-    return replace(seen, shadow=SeenShadow(*run)) if has_run else seen
+    return replace(SeenAnswer(*answer), shadow=seen_shadow(run))
+
+
+def seen_shadow(run: Sequence[Any]) -> SeenShadow | None:
+    """The values of `SHADOW_COLUMNS`; None where no run could be drawn, or none are read."""
+    return SeenShadow(*run) if run and run[0] is not None else None
+
+
+def seen_row(row: AnswerRow, shadow: SeenShadow | None) -> SeenAnswer:
+    """A whole row, as monitors read it."""
+    return SeenAnswer(**{name: getattr(row, name) for name in _NAMES}, shadow=shadow)

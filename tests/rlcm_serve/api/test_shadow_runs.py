@@ -171,6 +171,8 @@ async def test_regret_is_tested_where_the_full_budget_gives_another_answer(tmp_p
         sent = await running.client.post("/feedback", json={"answers": labels})
         assert sent.json()["labelled"] == 3
         test = await until(running, "test", labels=4)
+        listed = (await running.client.get("/answers")).json()["answers"]
+    assert {one["id"]: one["tested"] for one in listed} == {id_: id_ != ids[0] for id_ in ids}
     assert test["risk"] == pytest.approx(1 / 3)  # the second alone; the first is never bet on
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 from rlcm_serve.monitoring.losses import (
@@ -11,6 +12,7 @@ from rlcm_serve.monitoring.losses import (
     RegretLosses,
     SeenAnswer,
     SeenShadow,
+    is_tested,
 )
 
 DUE = 1000.0
@@ -64,6 +66,24 @@ def test_what_nobody_can_tell_is_missing() -> None:
     assert RegretLosses().loss(seen()) == MISSING
     assert RegretLosses().loss(seen(disagrees=None)) == MISSING
     assert Disagreements("regret").loss(seen(disagrees=None)) == MISSING
+
+
+def test_a_label_is_tested_where_the_monitor_reads_it() -> None:
+    plain = replace(seen(right=True), shadow=None)
+    tested = {
+        "of the answer": ("error", plain, True),
+        "without a draw": ("error", replace(plain, audited=False), False),
+        "too late": ("error", replace(plain, labelled=DUE + 1), False),
+        "none": ("error", replace(plain, right=None, labelled=None), False),
+        "regret without a run": ("regret", plain, False),
+        "regret, the answer is right": ("regret", seen(right=True), True),
+        "regret, which is right": ("regret", seen(full_right=True), True),
+        "regret, neither is said to be right": ("regret", seen(), False),
+        "regret, the run has no result": ("regret", seen(disagrees=None), False),
+    }
+    assert {name: is_tested(risk, one) for name, (risk, one, _) in tested.items()} == {
+        name: wanted for name, (*_, wanted) in tested.items()
+    }
 
 
 def test_both_draws_use_one_number_so_both_happen_with_the_smaller_share() -> None:

@@ -50,7 +50,9 @@ class RecentAnswer(Wire):
     label: Literal["right", "wrong"] | None = Field(examples=["right"])
     """What its last label says; null without one."""
     tested: bool = Field(examples=[True])
-    """Whether its label counts in the test of its level."""
+    """Whether its label counts in the test of its level. Under `regret`, that takes a result of the
+    full budget, and a label that says which of both answers is right.
+    """
     question: str | None = Field(examples=[None])
     """Text of the question; null where the service keeps no texts, and for a key that neither asked
     nor has the scope `admin`.
