@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,13 +78,6 @@ class ShadowRuns:
         self._turns = asyncio.Semaphore(at_once)
         self._held = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.counts: Counter[str] = Counter()
-        """Runs of this process by outcome: agrees, differs, missing, dropped."""
-
-    @property
-    def held(self) -> int:
-        """Places that questions and runs hold now."""
-        return self._held
 
     @contextmanager
     def question(self, id_: str) -> Iterator[Claim]:
@@ -116,7 +108,6 @@ class ShadowRuns:
         if guarantee is None or (solution.abstained and guarantee.risk == "selective"):
             return None
         if not claim.draw.runs:
-            self.counts["dropped"] += claim.draw.drawn
             return claim.draw
         claim.is_running = True
         running = asyncio.create_task(self._run(claim, prepared, solution, verdicts))
@@ -135,17 +126,18 @@ class ShadowRuns:
         self, claim: Claim, prepared: Prepared, solution: Solution, verdicts: Verdicts
     ) -> None:
         outcome = ShadowOutcome(claim.id, None)
+        limit = asyncio.timeout(self._limit)
         try:
-            async with asyncio.timeout(self._limit), self._turns:
+            async with limit, self._turns:
                 outcome = await self._outcome(claim.id, prepared, solution, verdicts)
         except asyncio.CancelledError:
             pass  # the service stops; what is missing is stored all the same
         except Exception as error:  # nobody waits for it  # noqa: BLE001
-            _log.warning("the shadow run of %s gave no result: %s", claim.id, error)
+            late = f"it took over {self._limit:g} s"
+            why = late if limit.expired() else str(error) or type(error).__name__
+            _log.warning("the shadow run of %s gave no result: %s", claim.id, why)
         finally:
             self._held -= 1
-        named = {None: "missing", True: "differs", False: "agrees"}
-        self.counts[named[outcome.disagrees]] += 1
         await self._keep(outcome)
 
     async def _outcome(

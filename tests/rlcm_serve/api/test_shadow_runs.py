@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from calibration import FULL_BUDGET, ExitPolicy
+from rlcm_serve.api.monitoring import shadows
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.shadow import full_budget, runs
 from rlcm_serve.store.answers import betting
@@ -90,10 +91,10 @@ async def test_a_run_leaves_the_engine_while_callers_wait(tmp_path: Path) -> Non
     async with serving(
         EARLY, OTHER, certificates=[certified(tmp_path)], settings=settings(tmp_path)
     ) as running:
-        shadows, engine = running.context.shadows, running.engine
-        assert shadows is not None
+        own, engine = running.context.shadows, running.engine
+        assert own is not None
         thought = lambda: len(engine.policies)  # noqa: E731
-        shadows._is_busy = lambda: thought() == 2 and not busy and not busy.append(True)
+        own._is_busy = lambda: thought() == 2 and not busy and not busy.append(True)
         given = (await running.solve(risk="error")).json()
         shadow = await until(running, questions=1)
     assert given["answer"] == "7"
@@ -115,26 +116,45 @@ async def test_without_a_place_a_run_is_dropped_and_counted(
         certificates=[certified(tmp_path)],
         settings=settings(tmp_path, shadow_runs=1),
     ) as running:
-        shadows = running.context.shadows
-        assert shadows is not None
-        with shadows.question("chatcmpl-another"):  # holds the only place
+        held = running.context.shadows
+        assert held is not None
+        with held.question("chatcmpl-another"):  # holds the only place
             await running.solve(risk="error")
         await running.solve(problem="And this dial?", risk="error")
         shadow = await until(running, questions=1, dropped=1, disagree=1)
     assert shadow["drawn"] == 2
-    assert shadows.counts == {"dropped": 1, "differs": 1}
 
 
-async def test_places_are_free_again_after_answers_that_do_not_count(tmp_path: Path) -> None:
+async def test_places_are_free_again_after_answers_that_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "MOST_HELD", 0)
     async with serving(
-        EARLY, certificates=[certified(tmp_path)], settings=settings(tmp_path)
+        EARLY,
+        EARLY,
+        OTHER,
+        certificates=[certified(tmp_path)],
+        settings=settings(tmp_path, shadow_runs=1),  # the only place
     ) as running:
         await running.solve(risk="error", temperature=0.1)  # no guarantee
         await running.solve(risk="error", seed=13)  # refused
-        shadows = running.context.shadows
-        assert shadows is not None
-        assert (shadows.held, shadows.counts) == (0, {})
-        assert len(running.engine.policies) == 1
+        await running.solve(problem="And this dial?", risk="error")
+        shadow = await until(running, questions=1)
+        assert len(running.engine.policies) == 3
+    assert (shadow["drawn"], shadow["dropped"], shadow["disagree"]) == (1, 0, 1)
+
+
+async def test_a_run_that_takes_too_long_is_missing_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(shadows, "SHADOW_DEADLINE", 0.05)  # how long a run may take
+    stays = Script(confidences=(0.2,), ends_at=None, stays=True)
+    async with serving(
+        EARLY, stays, certificates=[certified(tmp_path)], settings=settings(tmp_path)
+    ) as running:
+        id_ = (await running.solve(risk="error")).json()["id"]
+        await until(running, missing=1)
+    assert f"the shadow run of {id_} gave no result: it took over 0.05 s" in caplog.text
 
 
 async def test_a_run_that_the_stop_ends_is_missing_and_counts_as_agreeing(tmp_path: Path) -> None:
