@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from calibration.traces.probe_readings import SeenProblems, read_seen_problems
+from calibration.traces.probe_readings import READINGS_FILE, SeenProblems, read_seen_problems
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem, digest_text, plain_text
 
@@ -80,6 +80,27 @@ def require_untrained_ids(ids: Sequence[str], probe: Path) -> None:
     digests = {*seen, *seen.values()}
     if known := [id_ for id_ in ids if id_ in digests and _DIGEST.fullmatch(id_)]:
         raise RequestRefused("traces", _refusal(len(known), len(ids), known[0]))
+
+
+def require_probe(folder: Path) -> str | None:
+    """Returns a warning if a probe lacks the file that training leaves beside it, or None.
+
+    Raises:
+        RequestRefused: there is no such folder.
+        ModelRefused: there is no probe in it.
+    """
+    if (folder / READINGS_FILE).is_file():
+        return None
+    if not folder.is_dir():
+        raise RequestRefused("probe", f"there is no folder {folder}: give the folder of the probe")
+    from rlcm_serve.engine.weights.probe_files import read_probe  # imports torch
+
+    read_probe(folder)
+    return (
+        f"{folder} has no {READINGS_FILE}, which training leaves beside a probe: some labels of "
+        "the traces set the scale instead of testing, and whether their problems trained the "
+        "probe is not checked"
+    )
 
 
 def _refusal(known: int, of: int, first: str) -> str:

@@ -40,6 +40,7 @@ from rlcm_serve.commands.certificates.options import (
     grid_of,
     require_alone,
     risk_to_fit,
+    warn,
 )
 from rlcm_serve.commands.options import JsonOption
 
@@ -210,13 +211,20 @@ def _file_name(kind: str) -> str:
 
 
 def validation_of(recorded: Traces, probe: Path | None) -> Traces | None:
-    """What a probe read on its validation problems; None if it left nothing."""
-    from calibration.traces.probe_readings import read_validation
-    from rlcm_serve.recording.trained import require_untrained_ids
+    """What a probe read on its validation problems; None if it left nothing, with a warning.
 
-    if probe is not None:
-        require_untrained_ids(recorded.problem_ids, probe)
-    if probe is None or recorded.fingerprint is None:
+    Raises:
+        RequestRefused, ModelRefused: there is no such probe, or it was trained on the problems.
+    """
+    from calibration.traces.probe_readings import read_validation
+    from rlcm_serve.recording.trained import require_probe, require_untrained_ids
+
+    if probe is None:
+        return None
+    if warning := require_probe(probe):
+        warn(warning)
+    require_untrained_ids(recorded.problem_ids, probe)
+    if recorded.fingerprint is None:
         return None
     return read_validation(probe, recorded.fingerprint)
 

@@ -140,6 +140,13 @@ def say(line: object) -> None:
     Console().print(str(line), markup=False, highlight=False, soft_wrap=True)
 
 
+def warn(line: str) -> None:
+    """Prints a warning in one line, where it is no part of the result."""
+    Console(stderr=True, style="yellow", soft_wrap=True).print(
+        f"warning: {line}", markup=False, highlight=False
+    )
+
+
 def risk_to_fit(name: str, loss: str | None) -> str | Risk:
     """The risk by its name, or the one at `loss`."""
     if loss is None:

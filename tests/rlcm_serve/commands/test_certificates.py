@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,8 +30,11 @@ from calibration.certificate.certificate import _digest
 from calibration.certificate.report_data import ReportData
 from calibration.report.build_data import build_report_data
 from calibration.simulation.groups import Groups
+from calibration.traces.probe_readings import READINGS_FILE
 from rlcm_serve.commands.certificates.fit import NOTHING_CERTIFIED
 from rlcm_serve.commands.certificates.verify import DIFFERENT
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
 from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, INTERVAL
@@ -212,14 +216,27 @@ class TestFit:
         self, rlcm: Rlcm, record: Record
     ) -> None:
         record("t.parquet", 200)
-        readings = record("readings.parquet", 60, name="v", seed=2)
-        assert rlcm(f"{FIT} --probe .")[0] == 0
+        probe = Path("own-probe")
+        shutil.copytree(EMBEDDED_MODEL / PROBE_FOLDER, probe)
+        readings = record(f"{probe}/{READINGS_FILE}", 60, name="v", seed=2)
+        status, _, err = rlcm(f"{FIT} --probe {probe}")
+        assert (status, err) == (0, "")
         loaded = Certificate.load("c.json")
         assert (loaded.n_problems, loaded.n_order_problems) == (200, 60)
         readings.unlink()
-        assert rlcm(f"{FIT} --probe .")[0] == 0
+        status, _, err = rlcm(f"{FIT} --probe {probe}")
+        assert status == 0
+        (line,) = err.splitlines()
+        assert line.startswith(f"warning: {probe} has no {READINGS_FILE}, which training leaves")
         loaded = Certificate.load("c.json")
         assert (loaded.n_problems, loaded.n_order_problems) == (180, 20)
+
+    def test_a_folder_without_a_probe_is_refused(self, rlcm: Rlcm, record: Record) -> None:
+        record("t.parquet")
+        check_refused(rlcm(f"{FIT} --probe nowhere"), "there is no folder nowhere: give the")
+        check_refused(
+            rlcm(f"{FIT} --probe ."), ". is not a probe's folder: it holds no config.json"
+        )
 
     def test_one_level_of_several_is_enough(self, rlcm: Rlcm, record: Record) -> None:
         record("t.parquet")
