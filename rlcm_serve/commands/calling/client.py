@@ -30,11 +30,31 @@ KeyOption = Annotated[
 
 
 def client_of(service: str, key: str | None) -> httpx.Client:
-    """A client of the service at this address."""
+    """A client of the service at this address.
+
+    Raises:
+        RequestRefused: it is no address that HTTP can reach.
+    """
     import httpx
 
+    if not _is_address(service):
+        raise RequestRefused(
+            "service",
+            f"the address of the service is {service!r}: give one with http:// or https://, such "
+            f"as --service {SERVICE}",
+        )
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     return httpx.Client(base_url=service, headers=headers, timeout=SECONDS)
+
+
+def _is_address(service: str) -> bool:
+    import httpx
+
+    try:
+        url = httpx.URL(service)
+    except httpx.InvalidURL:
+        return False
+    return url.scheme in ("http", "https") and bool(url.host)
 
 
 def call(client: httpx.Client, method: str, path: str, *, tries: int = 1, **options: Any) -> Any:

@@ -23,7 +23,9 @@ def recalibrate(
         Path | None,
         typer.Option(
             help="JSONL of labelled problems drawn after the alarm. Default: the audited questions "
-            "since then whose reference answer the service has."
+            "since then whose reference answer the service has.",
+            exists=True,
+            dir_okay=False,
         ),
     ] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the job to end.")] = True,

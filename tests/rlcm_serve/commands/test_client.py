@@ -1,0 +1,32 @@
+"""Commands that call a service, before any service is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.rlcm_serve.command_line import Rlcm
+
+COMMANDS = (
+    "feedback labels.jsonl",
+    "audit",
+    "recalibrate 571b667eda0c",
+    "rehearsal 571b667eda0c",
+    "activate 571b667eda0c --dry-run",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("address", ["localhost", "localhost:8000", "http://", "http://h:port"])
+def test_an_address_that_is_none_is_named(rlcm: Rlcm, command: str, address: str) -> None:
+    Path("labels.jsonl").write_text('{"id": "a", "right": true}\n')
+    status, out, error = rlcm(f"{command} --service {address}")
+    assert (status, out) == (1, "")
+    assert f"the address of the service is '{address}': give one with http:// or https://" in error
+
+
+def test_labelled_problems_that_do_not_exist_are_said(rlcm: Rlcm) -> None:
+    status, _, error = rlcm("recalibrate 571b667eda0c --data no.jsonl")
+    assert status == 2
+    assert "'no.jsonl' does not exist" in error
