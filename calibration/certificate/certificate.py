@@ -238,12 +238,12 @@ class Certificate:
         """Read a certificate that `save` wrote.
 
         Raises:
-            CertificateError: it is no certificate, has an unknown version, or was edited.
+            CertificateError: there is no such file, it is no certificate, has an unknown version,
+                or was edited.
         """
+        values = read_json(path, "certificate", "`rlcm fit`")
         try:
-            return cls.from_json(json.loads(Path(path).read_text("utf-8")))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise CertificateError(f"{path} is not JSON ({error}): fit again") from error
+            return cls.from_json(values)
         except CertificateError as error:
             raise CertificateError(f"{path}: {error}") from error
 
@@ -336,6 +336,27 @@ class Certificate:
             **({"joint": self.joint.to_json()} if self.joint else {}),
             **({"label_share": asdict(self.label_share)} if self.label_share else {}),
         }
+
+
+def read_json(path: str | Path, what: str, made_by: str) -> Any:
+    """The content of a certificate's or a design's file.
+
+    Args:
+        path: of the file.
+        what: it should hold, for the message.
+        made_by: the commands that write such files, for the message.
+
+    Raises:
+        CertificateError: there is no such file, or it is not JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text("utf-8"))
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise CertificateError(
+            f"there is no {what} {path}: correct the path, or write one with {made_by}"
+        ) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise CertificateError(f"{path} is not JSON ({error}): write it again") from error
 
 
 def _why_none(listed: list[Level]) -> str:

@@ -14,7 +14,6 @@ without looking at its labels. It does not cover a risk, method or population th
 results, or additions that are easier than the population.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.batches import Batches
-from calibration.certificate.certificate import Certificate
+from calibration.certificate.certificate import Certificate, read_json
 from calibration.certificate.certify import check_alphas, check_splits, fit_design, parse_choice
 from calibration.certificate.design import FORMAT, Design
 from calibration.certificate.evaluate import resolve_risk
@@ -185,12 +184,9 @@ def read_start(path: str | Path) -> Design | Certificate:
     """A design or a certificate, from its file.
 
     Raises:
-        CertificateError: it is neither, or was edited.
+        CertificateError: there is no such file, it is neither, or it was edited.
     """
-    try:
-        values = json.loads(Path(path).read_text("utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CertificateError(f"{path} is not JSON ({error}): write it again") from error
+    values = read_json(path, "certificate or design", "`rlcm fit` or `rlcm plan --design`")
     is_design = isinstance(values, dict) and values.get("format") == FORMAT
     try:
         return Design.from_json(values) if is_design else Certificate.from_json(values)

@@ -6,6 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from calibration import CertificateError
 from rlcm_serve import cli
 from training.commands import examples
 
@@ -44,8 +45,8 @@ def test_help_names_both_reports(app: typer.Typer) -> None:
 )
 def test_other_words_are_a_certificate_as_ever(app: typer.Typer, told: list[str]) -> None:
     done = CliRunner().invoke(app, ["report", *told])
-    assert isinstance(done.exception, FileNotFoundError)
-    assert done.exception.filename == "c.json"
+    assert isinstance(done.exception, CertificateError)
+    assert str(done.exception).startswith("there is no certificate c.json: ")
 
 
 def test_without_words_the_certificate_is_missed(app: typer.Typer) -> None:

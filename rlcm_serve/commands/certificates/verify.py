@@ -161,6 +161,12 @@ def _rehearse(loaded: Certificate, folder: Path, as_json: bool) -> None:
     from rlcm_serve.errors import RequestRefused
     from rlcm_serve.evidence.rehearsal import rehearse
 
+    if not folder.is_dir():
+        raise RequestRefused(
+            "traces",
+            f"there is no folder {folder}: give the folder of records that `rlcm serve --evidence` "
+            "writes",
+        )
     try:
         found = rehearse(loaded, folder)
     except ValueError as error:

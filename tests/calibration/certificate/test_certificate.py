@@ -203,6 +203,12 @@ def test_layout_does_not_matter(tmp_path: Path, certificate: Certificate) -> Non
     assert Certificate.load(tmp_path / "c.json") == certificate
 
 
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "c.json", tmp_path):
+        with pytest.raises(CertificateError, match=f"there is no certificate {path}: correct the"):
+            Certificate.load(path)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -97,6 +97,12 @@ def test_what_is_neither_a_design_nor_a_certificate_is_refused(rlcm: Rlcm, recor
     check_refused(rlcm("extend odd.json t --out c.json"), "odd.json: not a certificate")
     Path("odd.json").write_text("{")
     check_refused(rlcm("extend odd.json t --out c.json"), "odd.json is not JSON")
+    for command in ("extend no.json t --out c.json", "labels no.json t"):
+        check_refused(
+            rlcm(command),
+            "there is no certificate or design no.json: correct the path, or write one with `rlcm "
+            "fit` or `rlcm plan --design`",
+        )
 
 
 def test_the_problems_that_need_a_label_are_listed(rlcm: Rlcm, record: Record) -> None:

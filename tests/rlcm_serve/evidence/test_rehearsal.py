@@ -131,3 +131,10 @@ def test_the_command_says_it_in_words(tmp_path: Path, rlcm: Rlcm) -> None:
         "alpha 0.1: 50.0% fewer reasoning tokens on 1 questions; 0 of 1 samples would have thought "
         "on; abstentions on 0 of 1" in " ".join(said.split())
     )
+
+
+def test_a_folder_that_does_not_exist_is_said(tmp_path: Path, rlcm: Rlcm) -> None:
+    certificate({0.1: SURE}).save(tmp_path / "c.json")
+    status, said, error = rlcm(f"replay {tmp_path}/c.json {tmp_path}/none --live")
+    assert (status, said) == (1, "")
+    assert f"there is no folder {tmp_path}/none: give the folder of records" in error
