@@ -51,7 +51,8 @@ class SideBound:
             )
         if self.at_most is not None and not 0 < self.at_most < 1:
             raise CalibrationError(
-                f"{self.risk} must be at most {self.at_most}: give a share between 0 and 1"
+                f"the bound on {self.risk} is {self.at_most:g}: give a share between 0 and 1, as "
+                f"in {self.risk}=0.4"
             )
 
 
@@ -162,10 +163,8 @@ def parse_bounds(
         answered_at_least: the share of the questions that must be answered: a limit on `declined`.
 
     Raises:
-        CalibrationError: a limit is not a number, or a risk comes twice.
+        CalibrationError: a limit is not a number, a share is out of range, or a risk comes twice.
     """
-    if answered_at_least is not None:
-        given = [*given, f"declined={1 - answered_at_least:.12g}"]
     found: dict[str, float | None] = {}
     for one in given:
         name, limited, most = one.partition("=")
@@ -177,7 +176,19 @@ def parse_bounds(
             raise CalibrationError(
                 f"the bound is {one!r}: give a risk, or a risk and a share as in declined=0.4"
             ) from error
-    return found
+    if answered_at_least is None:
+        return found
+    if not 0 < answered_at_least < 1:
+        raise CalibrationError(
+            f"answered_at_least is {answered_at_least:g}: give a share between 0 and 1, such as 0.6"
+        )
+    limit = float(f"{1 - answered_at_least:.12g}")
+    if "declined" in found:
+        raise CalibrationError(
+            f"declined is bounded twice: answered_at_least {answered_at_least:g} is the bound "
+            f"declined={limit:g}; leave one of them out"
+        )
+    return {**found, "declined": limit}
 
 
 def levels_delta(delta: float, joint: Joint | None) -> float:

@@ -216,7 +216,7 @@ def half_wrong(outcomes: Outcomes) -> np.ndarray:
     ("how", "said"),
     [
         ({"bounds": {"error": None}}, "give one of declined, wrong, lost"),
-        ({"bounds": {"declined": 1.5}}, "declined must be at most 1.5"),
+        ({"bounds": {"declined": 1.5}}, "the bound on declined is 1.5: give a share"),
         ({"next_questions": 0}, "the next 0 questions"),
         ({"bounds": {"lost": 0.1}, "risk": "regret"}, "already bound lost answers"),
         ({"next_questions": 5, "risk": Risk.custom("half", half_wrong)}, "nobody can count"),

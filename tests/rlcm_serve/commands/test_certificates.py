@@ -176,7 +176,12 @@ class TestFit:
         [
             ("--bound declined=much", "the bound is 'declined=much'"),
             ("--bound error", "give one of declined, wrong, lost"),
-            ("--bound declined --answered-at-least 0.5", "declined is bounded twice"),
+            ("--bound declined=2", "the bound on declined is 2: give a share between 0 and 1"),
+            ("--answered-at-least 2", "answered_at_least is 2: give a share between 0 and 1"),
+            (
+                "--bound declined --answered-at-least 0.7",
+                "declined is bounded twice: answered_at_least 0.7 is the bound declined=0.3; leave",
+            ),
             ("--next 0", "the next 0 questions"),
         ],
     )
