@@ -103,16 +103,19 @@ class KindsPlan:
 
     Attributes:
         pooled: for the certificate of all kinds together.
-        of_kinds: for that of each kind of the pilot. Their numbers count problems of the kind.
+        of_kinds: for that of each kind with enough pilot problems. Their numbers count problems of
+            the kind.
         labels: with fewer problems than this, a kind has no certificate of its own.
         enough: by alpha, how many problems of all kinds, mixed as in the pilot, certify it for each
-            of them in 90% of the simulated calibrations; None if no number tried does.
+            of `of_kinds` in 90% of the simulated calibrations; None if no number tried does.
+        skipped: kinds with too few problems in the pilot for a forecast, sorted.
     """
 
     pooled: Plan
     of_kinds: dict[str, Plan]
     labels: int
     enough: dict[float, int | None]
+    skipped: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -130,9 +133,10 @@ def plan_kinds(
     on_progress: Callable[[int, int], None] = lambda done, of: None,
     **settings: Any,
 ) -> KindsPlan:
-    """`plan` for the certificates that `certify_kinds` makes, if each kind of the pilot gets one.
+    """`plan` for the certificates that `certify_kinds` makes, if each kind forecast gets one.
 
-    A kind with few pilot problems has a poor forecast: 50 of each kind say something.
+    A kind with few pilot problems has a poor forecast: 50 of each kind say something. One with
+    fewer than any kind's certificate takes, even if it had the share of all kinds, has none.
 
     Args:
         pilot: read with the column of the kinds (`read_traces`).
@@ -145,14 +149,20 @@ def plan_kinds(
         settings: the other arguments of `plan`.
 
     Raises:
-        CalibrationError: no problem has a kind, or as for `plan`.
+        CalibrationError: no problem has a kind, no kind has enough problems, or as for `plan`.
     """
     risk = risk_named(risk) if isinstance(risk, str) else risk
     promise = parse_choice("promise", Promise, promise)
     alphas = check_alphas(alphas)
     require_rate("delta", delta)
+    joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
+
+    def labels_for(count: int) -> int:
+        tested = _labels_for(count, by, risk, alphas, delta, promise, **joint)
+        return _units_recorded(tested, risk)
+
     pilot = pilot.passing()
-    kinds = _kinds_of(pilot, by)
+    kinds, skipped = _forecastable(pilot, by, fewest=labels_for(1))
     found: dict[str | None, Plan] = {}
     for name in (None, *kinds):
         on_progress(len(found), 1 + len(kinds))
@@ -164,15 +174,28 @@ def plan_kinds(
             "promise": promise,
         }
         found[name] = plan(kind.select(pilot), sequential=False, **own, **settings)
-    joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
-    needed = _labels_for(len(kinds), by, risk, alphas, delta, promise, **joint)
-    labels = needed
-    while _units_tested(labels, Method.AUTO, risk, None) < needed:
-        labels += 1
+    labels = labels_for(len(kinds))
     pooled = found.pop(None)
     of_kinds = {str(name): one for name, one in found.items()}
     enough = {alpha: _of_all(alpha, pooled, of_kinds, labels) for alpha in alphas}
-    return KindsPlan(pooled, of_kinds, labels, enough)
+    return KindsPlan(pooled, of_kinds, labels, enough, skipped)
+
+
+def _forecastable(pilot: Traces, by: str, fewest: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The kinds with at least so many problems or groups, and the others; both sorted.
+
+    Raises:
+        CalibrationError: there are none of the first, or no kinds at all.
+    """
+    units_of = {kind: pilot.of_kind(kind).n_units for kind in _kinds_of(pilot, by)}
+    enough = tuple(kind for kind in units_of if units_of[kind] >= fewest)
+    if not enough:
+        raise CalibrationError(
+            f"the pilot has at most {max(units_of.values())} problems or groups of one kind in the "
+            f"column {by!r}, and no kind has a certificate of its own with fewer than {fewest}: "
+            "record a larger pilot, or name a column with fewer kinds"
+        )
+    return enough, tuple(kind for kind in units_of if kind not in enough)
 
 
 def _of_all(alpha: float, pooled: Plan, of_kinds: Mapping[str, Plan], labels: int) -> int | None:
@@ -203,6 +226,14 @@ def _units_tested(n_units: int, method: Method, risk: Risk, order: Traces | None
     """The units of one kind that are left to test on."""
     share = 0.0 if order is not None else share_learned_from(method, risk, n_units)
     return n_units - round(share * n_units)
+
+
+def _units_recorded(tested: int, risk: Risk) -> int:
+    """The fewest units of one kind of which so many are left to test on."""
+    recorded = tested
+    while _units_tested(recorded, Method.AUTO, risk, None) < tested:
+        recorded += 1
+    return recorded
 
 
 def _labels_for(

@@ -202,9 +202,11 @@ class Design:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the design as JSON, completely or not at all."""
+        """Write the design as JSON, completely or not at all; creates the folder if needed."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         content = {**self.to_json(), "digest": self.digest}
-        write_text(Path(path), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:

@@ -17,7 +17,7 @@ from calibration.certificate.certify import (
 )
 from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average, declared_groups
-from calibration.simulation.label_share import LabelShare
+from calibration.simulation.label_share import LabelShare, require_shares
 from calibration.simulation.labels import labels_needed
 from calibration.simulation.predictions import predicted_losses
 from calibration.simulation.procedure import Procedure
@@ -159,6 +159,7 @@ def plan(
         raise CalibrationError(
             f"sizes are {list(sizes)} and repeats {repeats}: give sizes and repeats of 1 or more"
         )
+    require_shares(label_share, least_share)
     joint = requested(delta, risk, bounds or {}, next_questions)
     delta = levels_delta(delta, joint)
     groups = declared_groups(pilot, average, max_group_size)

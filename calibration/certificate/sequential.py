@@ -29,7 +29,7 @@ from calibration.certificate.design import FORMAT, Design
 from calibration.certificate.evaluate import resolve_risk
 from calibration.errors import CalibrationError, CertificateError
 from calibration.simulation.groups import Average, Groups, declared_groups
-from calibration.simulation.label_share import LabelShare
+from calibration.simulation.label_share import LabelShare, require_shares
 from calibration.simulation.predictions import predicted_losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
@@ -131,11 +131,8 @@ def _label_share(
     procedure: Procedure,
     groups: Groups | None,
 ) -> LabelShare | None:
+    require_shares(share, least)
     if share is None:
-        if least is not None:
-            raise CalibrationError(
-                f"least_share is {least}, and has no effect without label_share: give both"
-            )
         return None
     if order is None:
         raise CalibrationError(

@@ -154,6 +154,20 @@ def replay_labelled(
     )
 
 
+def require_shares(share: float | None, least: float | None) -> None:
+    """Refuses a share of labels, or a smallest probability of one, that no design can have.
+
+    Raises:
+        CalibrationError: one is out of range, or there is a smallest probability without a share.
+    """
+    if share is not None:
+        LabelShare(share, share if least is None else least)
+    elif least is not None:
+        raise CalibrationError(
+            f"least_share is {least}, and has no effect without label_share: give both"
+        )
+
+
 def _doubts(predicted: Losses) -> NDArray[np.float64]:
     """The doubt of each unit (U); see `LabelShare`."""
     loss_UT = predicted.loss_UT

@@ -80,10 +80,12 @@ def plan(
 ) -> None:
     """Forecast how many labelled problems a calibration needs and how many tokens it saves.
 
-    With --by, forecast a certificate for each kind in the pilot. Give at least 50 problems of each.
+    With --by, forecast a certificate for each kind in the pilot. Give at least 50 problems of each;
+    kinds with too few for any certificate of their own are left out.
     """
     from calibration import KindsPlan, read_traces
     from calibration.certificate.sequential import sequential_design
+    from calibration.simulation.label_share import require_shares
     from calibration.testing.joint import parse_bounds
 
     bounds = parse_bounds(bound or [], answered_at_least)
@@ -92,6 +94,7 @@ def plan(
         _require_design(shares)
     else:
         require_alone("--design", {"by": by, "bounds": bounds or None, "next": next_questions})
+        require_shares(label_share, least_share)
     recorded = read_traces(pilot, by=by or "kind")
     asked: dict[str, Any] = {
         "risk": risk_to_fit(risk, loss),
@@ -116,7 +119,7 @@ def plan(
     if isinstance(found, KindsPlan):
         _print_kinds(found)
     else:
-        print_plan(found)
+        print_plan(found, label_share)
     if design is not None:
         say(f"the design is in {design}; start with `rlcm extend {design} TRACES --order {pilot}`")
 
@@ -142,31 +145,46 @@ def _forecast(recorded: Traces, by: str | None, **asked: Any) -> Plan | KindsPla
         return plan_kinds(recorded, by=by, on_progress=show, **asked)
 
 
-def print_plan(found: Plan) -> None:
-    """Prints a forecast as a table that fits the terminal, and what it means, in sentences."""
+def print_plan(found: Plan, label_share: float | None = None) -> None:
+    """Prints a forecast as a table that fits the terminal, and what it means, in sentences.
+
+    Args:
+        found: the forecast.
+        label_share: of the problems, if a share was asked for: then labels are of those drawn.
+    """
     _print_table(found)
     for alpha in found.enough:
         say(f"alpha {alpha:g}: {_in_words(found, alpha)}")
-    say(
-        f"{found.labelled:.0%} of the problems need a label; the loss of the others is known from "
-        "their answers (`rlcm labels`)"
-    )
+    if label_share is not None:
+        return
+    if found.labelled == 1:
+        say("every problem needs a label")
+    else:
+        say(
+            f"{found.labelled:.0%} of the problems need a label; the loss of the others is known "
+            "from their answers (`rlcm labels`)"
+        )
 
 
 def _print_kinds(found: KindsPlan) -> None:
+    from calibration.certificate.kinds import named
+
     _print_table(found.pooled)
     for kind, own in (("all kinds", found.pooled), *found.of_kinds.items()):
         name = kind if own is found.pooled else f"kind {kind!r}"
         say(f"{name}, forecast from {own.n_pilot} problems or groups:")
         for alpha in own.enough:
             say(f"  alpha {alpha:g}: {_in_words(own, alpha)}")
+    if found.skipped:
+        say(f"no forecast, because the pilot has too few problems: {named(found.skipped)}")
     say(f"a kind has a certificate of its own from {found.labels} labelled problems on")
+    each = "each of the kinds forecast" if found.skipped else "each kind"
     for alpha, enough in found.enough.items():
         said = (
-            f"about {enough} labelled problems of all kinds, mixed as in the pilot, certify each "
-            "kind in 9 of 10 cases"
+            f"about {enough} labelled problems of all kinds, mixed as in the pilot, certify {each} "
+            "in 9 of 10 cases"
             if enough
-            else "no number tried certifies each kind in 9 of 10 cases"
+            else f"no number tried certifies {each} in 9 of 10 cases"
         )
         say(f"alpha {alpha:g}: {said}")
 

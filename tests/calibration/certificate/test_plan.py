@@ -124,6 +124,36 @@ def test_the_kinds_that_a_plan_counts_on_get_certificates(world) -> None:
         assert (made[0].kind.certified == ("a", "b")) == are_enough
 
 
+def test_kinds_that_no_certificate_could_have_are_not_forecast(world) -> None:
+    pilot = world.draw(np.random.default_rng(3), 60)
+    asked = {"alphas": (0.3,), "sizes": (50,), "repeats": 1}
+    fewest = ENOUGH * fewest_problems(0.3, 0.075)
+    kinds = ("a",) * fewest + ("b",) * (fewest - 1) + ("c",) * (61 - 2 * fewest)
+    found = plan_kinds(replace(pilot, kinds=kinds), **asked)
+    assert (tuple(found.of_kinds), found.skipped) == (("a", "c"), ("b",))
+    assert found.to_json()["skipped"] == ("b",)
+    told: list[tuple[int, int]] = []
+    each = replace(pilot, kinds=tuple(map(str, range(60))))
+    with pytest.raises(CalibrationError, match=f"at most 1 problems .* with fewer than {fewest}:"):
+        plan_kinds(each, on_progress=lambda *pair: told.append(pair), **asked)
+    assert told == []
+
+
+@pytest.mark.parametrize(("share", "least"), [(1.3, None), (0.3, 0.4)])
+def test_shares_that_none_can_be_are_refused_before_the_simulation(
+    pilot: Traces, share: float, least: float | None
+) -> None:
+    told: list[tuple[int, int]] = []
+    with pytest.raises(CalibrationError, match="_share is "):
+        plan(
+            pilot,
+            label_share=share,
+            least_share=least,
+            on_progress=lambda *pair: told.append(pair),
+        )
+    assert told == []
+
+
 def test_it_tells_how_far_it_is(pilot: Traces) -> None:
     told: list[tuple[int, int]] = []
     plan(pilot, sizes=(20, 40), repeats=2, on_progress=lambda *pair: told.append(pair))

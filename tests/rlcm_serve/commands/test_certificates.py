@@ -625,12 +625,26 @@ class TestPlan:
         assert "kind 'odd', forecast from 30 problems or groups:" in out
         assert "a kind has a certificate of its own from 20 labelled problems on" in out
         assert "labelled problems of all kinds, mixed as in the pilot, certify each kind" in out
+        assert "no forecast" not in out
+
+    def test_kinds_of_few_problems(self, rlcm: Rlcm, record: Record) -> None:
+        record("pilot.parquet", 60)
+        table = pq.read_table("pilot.parquet")
+        ids = table["problem_id"].to_pylist()
+        topics = ["rare" if id_ < "p010" else "frequent" for id_ in ids]
+        pq.write_table(table.append_column("topic", pa.array(topics)), "pilot.parquet")
+        status, out, _ = rlcm("plan pilot.parquet --by topic --risk regret --alpha 0.3")
+        assert status == 0
+        assert "kind 'frequent', forecast from 50 problems or groups:" in out
+        assert "no forecast, because the pilot has too few problems: 'rare'\n" in out
+        assert "certify each of the kinds forecast in 9 of 10 cases" in out
 
     def test_what_it_refuses(self, rlcm: Rlcm, record: Record) -> None:
         record("pilot.parquet", 20)
         for options, message in [
             ("--by topic", "there is no column 'topic'"),
             ("--by kind", "no problem has a kind in the column 'kind'"),
+            ("--by problem_id", "at most 1 problems or groups of one kind in the column 'problem"),
             ("--bound much", "'much' cannot be bounded beside the levels"),
             (
                 "--next 9 --design d.json",

@@ -75,15 +75,16 @@ def test_another_test_is_refused(rlcm: Rlcm, record: Record) -> None:
 def test_a_plan_writes_the_design_before_the_first_problem(rlcm: Rlcm, record: Record) -> None:
     record("pilot.parquet", 60, name="q")
     record("t/first.parquet", 150, name="a")
-    status, out, _ = rlcm(f"plan pilot.parquet {LEVELS} --design design.json")
+    status, out, _ = rlcm(f"plan pilot.parquet {LEVELS} --design new/design.json")
     assert status == 0
-    assert "start with `rlcm extend design.json TRACES --order pilot.parquet`" in out
-    design = Design.from_json(json.loads(Path("design.json").read_text()))
-    status, _, _ = rlcm("extend design.json t --order pilot.parquet --out c.json")
+    assert "start with `rlcm extend new/design.json TRACES --order pilot.parquet`" in out
+    assert "\nevery problem needs a label\n" in out
+    design = Design.from_json(json.loads(Path("new/design.json").read_text()))
+    status, _, _ = rlcm("extend new/design.json t --order pilot.parquet --out c.json")
     assert status == 0
     made = Certificate.load("c.json")
     assert made.design == design
-    _, _, err = rlcm("extend design.json t --out d.json")
+    _, _, err = rlcm("extend new/design.json t --out d.json")
     assert "learned from 60 other problems" in err
     record("t/pilot.parquet", 60, name="q")
     _, _, err = rlcm("extend c.json t --order pilot.parquet --out d.json")
@@ -128,6 +129,7 @@ def test_a_share_of_the_problems_is_labelled(rlcm: Rlcm, record: Record) -> None
     status, out, _ = rlcm(f"{plan} --label-share 0.4 --least-share 0.3")
     assert status == 0
     assert "with labels of 40% of the problems, drawn evenly, it" in out
+    assert "need a label" not in out
     status, out, _ = rlcm("labels design.json t")
     assert status == 0
     assert 20 < len(out.split()) < 80
@@ -148,6 +150,22 @@ def test_a_share_of_labels_needs_a_design(rlcm: Rlcm, record: Record) -> None:
     check_refused(
         rlcm("plan pilot.parquet --label-share 0.4"), "--label-share is 0.4 without --design"
     )
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        ("--label-share 1.3", "label_share is 1.3: give a share in (0, 1]"),
+        ("--label-share 0.3 --least-share 0.4", "least_share is 0.4: give a probability in (0, 0."),
+        ("--least-share 0.4", "least_share is 0.4, and has no effect without label_share"),
+    ],
+)
+def test_shares_that_none_can_be_are_refused_at_once(
+    rlcm: Rlcm, record: Record, shares: str, said: str
+) -> None:
+    record("pilot.parquet", 60, name="q")
+    check_refused(rlcm(f"plan pilot.parquet --design design.json {shares}"), said)
+    assert not Path("design.json").exists()
 
 
 def regraded(rlcm: Rlcm, path: Path, out: str, labelled: set[str]) -> None:
