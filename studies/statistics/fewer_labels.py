@@ -39,6 +39,7 @@ from calibration.testing.until import labels_among
 from studies.smoke import study_parser
 
 TRACES = ("embedded-test.parquet", "embedded-sft-calibration.parquet")
+"""The second holds readings of a former probe of its model."""
 FOLDER = Path(__file__).parents[1] / "traces"
 HIGHS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, NEVER)
 REACHED = (0.05, 0.5, 0.9)
