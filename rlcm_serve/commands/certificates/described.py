@@ -88,11 +88,15 @@ def _jointly(certificate: Certificate) -> list[str]:
     joint = certificate.joint
     if joint is None:
         return []
+    which = "answered questions" if certificate.risk == "selective" else "questions"
     lines = []
     for number, level in enumerate(certificate.levels):
         if level.certified:
             said = [f"{one.risk} at most {one.bounds[number]:.3g}" for one in joint.bounds]
             if joint.next is not None:
-                said.append(f"of the next {joint.next.questions} at most {joint.next.most[number]}")
+                said.append(
+                    f"of the next {joint.next.questions} {which} at most "
+                    f"{joint.next.most[number]} go wrong"
+                )
             lines.append(f"alpha {level.alpha:g}, at the same time: {'; '.join(said)}")
     return lines

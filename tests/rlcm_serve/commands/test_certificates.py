@@ -168,7 +168,8 @@ class TestFit:
             created=loaded.created,
         )
         assert "alpha 0.4, at the same time: wrong at most 0." in out
-        assert "; declined at most 0.7; of the next 100 at most 5" in out
+        assert "; declined at most 0.7; of the next 100 answered questions at most 5" in out
+        assert out.splitlines()[-2].endswith(" go wrong")
         assert rlcm("verify c.json t.parquet")[0] == 0
 
     @pytest.mark.parametrize(
