@@ -51,7 +51,10 @@ def read_table(path: Path) -> pa.Table:
 
     Raises:
         TraceError: it is not Parquet, or has no texts of answers.
+        FileNotFoundError: the path does not exist.
     """
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file or directory")
     try:
         table = pq.read_table(path)
     except pa.ArrowInvalid as error:

@@ -66,10 +66,14 @@ def read_problems(path: Path) -> list[LabelledProblem]:
     """Reads JSON Lines, each with `problem` and `answer` and, optionally, `id`, `group` and `kind`.
 
     Raises:
-        RequestRefused: a line is malformed or an id comes twice; the message names the line.
+        RequestRefused: there is no such file, a line is malformed or an id comes twice; the
+            message names the file or the line.
     """
-    with path.open("rb") as file:
-        return parse_problems(file, str(path))
+    try:
+        with path.open("rb") as file:
+            return parse_problems(file, str(path))
+    except FileNotFoundError as error:
+        raise RequestRefused("data", f"there is no file {path}: give an existing one") from error
 
 
 def parse_problems(lines: Iterable[bytes], source: str) -> list[LabelledProblem]:

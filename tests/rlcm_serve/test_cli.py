@@ -69,7 +69,8 @@ def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("collect --data no.jsonl --out y", "No such file or directory: 'no.jsonl'"),
+        ("collect --data no.jsonl --out y", "there is no file no.jsonl: give an existing one"),
+        ("regrade no.parquet --data x --out y", "no.parquet: no such file or directory"),
         ("collect --data x --out y --confidence tea", "confidence is 'tea': give one of probe, "),
         ("solve --confidence tea 1+1", "confidence is 'tea': give one of probe, "),
         ("collect --data empty.jsonl --out y", "empty.jsonl holds no problem"),
