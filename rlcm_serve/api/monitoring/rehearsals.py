@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from calibration import Certificate
+from calibration.errors import CertificateError
 from rlcm_serve.admission import Admission
 from rlcm_serve.answers.forcing import answer_rollout
 from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import Question, Sample, Solution
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import (
     CertificateMismatch,
     Conflict,
@@ -34,6 +37,7 @@ from rlcm_serve.store.rehearsals.stored import StoredRehearsals
 
 FOLLOW_EVERY = 1.0
 """Seconds between two looks at what is rehearsed."""
+_STORED_ID = re.compile(r"[0-9a-f]{12}")
 MOST_WAITING = 50
 """Answers that wait to be compared; others are not compared, and count as unlabelled."""
 _log = logging.getLogger(__name__)
@@ -89,14 +93,24 @@ class Rehearsals:
         """
         identities = self._service.guarantees.identities
         certificate = await self._monitoring.threads.read(self._certificates.get, id_)
+        await self._start(certificate, identities, by)
+
+    async def _start(
+        self, certificate: Certificate, identities: Sequence[EngineIdentity], by: str | None
+    ) -> None:
+        self._require_rehearsable(certificate, identities)
+        await self._monitoring.threads.write(self.stored.start, certificate.digest, by)
+        await self._refresh()
+
+    def _require_rehearsable(
+        self, certificate: Certificate, identities: Sequence[EngineIdentity]
+    ) -> None:
         profiles_of(certificate, identities)
         if certificate.digest in self._active():
             raise Conflict(
                 f"certificate {certificate.id} is active, so the answers are its own: deactivate "
                 "it first, or rehearse another one"
             )
-        await self._monitoring.threads.write(self.stored.start, certificate.digest, by)
-        await self._refresh()
 
     async def stop(self, id_: str) -> None:
         """Ends a rehearsal.
@@ -111,25 +125,42 @@ class Rehearsals:
 
     async def follow(self, first: str | None) -> NoReturn:
         """Rehearses what is rehearsed in the database, and `first` from the start on."""
+        failure = ""
         while True:
+            if first is not None:
+                first = await self._start_first(first)
             try:
-                if first is not None:
-                    await self._start_named(first)
-                    first = None
                 await self._refresh()
+                failure = ""
             except (NotReady, DatabaseRefused):
                 pass
-            except RlcmError as error:
-                _log.error("certificate %s is not rehearsed: %s", first, error)
-                first = None
+            except Exception as error:  # nobody waits for it  # noqa: BLE001
+                if repr(error) != failure:
+                    _log.exception("what is rehearsed is not followed, trying again: %s", error)
+                failure = repr(error)
             await asyncio.sleep(FOLLOW_EVERY)
 
+    async def _start_first(self, name: str) -> str | None:
+        """Starts the certificate; its name again if the engine or the database is not ready."""
+        try:
+            await self._start_named(name)
+        except (NotReady, DatabaseRefused):
+            return name
+        except (RlcmError, CertificateError, OSError) as error:
+            _log.error("certificate %s is not rehearsed: %s", name, error)
+        except Exception:  # nobody waits for it  # noqa: BLE001
+            _log.exception("certificate %s is not rehearsed", name)
+        return None
+
     async def _start_named(self, name: str) -> None:
+        identities = self._service.guarantees.identities  # not ready: nothing is read or written
         certificate = await asyncio.to_thread(_of_file, Path(name))
-        if certificate is not None:
-            add, threads = self._certificates.add, self._monitoring.threads
-            await threads.write(add, certificate, f"file {Path(name).name}")
-        await self.start(name if certificate is None else certificate.id, None)
+        if certificate is None:
+            return await self.start(name, None)
+        self._require_rehearsable(certificate, identities)
+        add = self._certificates.add
+        await self._monitoring.threads.write(add, certificate, f"file {Path(name).name}")
+        return await self._start(certificate, identities, None)
 
     async def _refresh(self) -> None:
         digests = await self._monitoring.threads.read(self.stored.running)
@@ -211,8 +242,15 @@ class Rehearsals:
 
 
 def _of_file(file: Path) -> Certificate | None:
-    """The certificate in a file; None if there is no such file."""
-    return Certificate.load(file) if file.is_file() else None
+    """The certificate in a file; None if this is the id of a stored one."""
+    if file.is_file():
+        return Certificate.load(file)
+    if _STORED_ID.fullmatch(str(file)) is None:
+        raise NotFound(
+            f"there is no file {str(file)!r}: give the file of a certificate, or the id of a "
+            "stored one, as GET /certificates lists it"
+        )
+    return None
 
 
 def open_rehearsals(

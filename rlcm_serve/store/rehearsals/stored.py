@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.errors import NotFound
@@ -23,16 +24,18 @@ class StoredRehearsals:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        dialect: Any = sqlite if database.is_sqlite else postgresql
+        # One statement: processes that start together may not see each other's row.
+        self._start = dialect.insert(RehearsalRow).on_conflict_do_update(
+            index_elements=["certificate"], set_={"ended": None}
+        )
 
     def start(self, digest: str, by: str | None) -> None:
         """Starts or resumes a rehearsal; earlier answers stay in its figures."""
         with self._database.session() as session:
-            row = session.get(RehearsalRow, digest)
-            if row is not None:
-                row.ended = None
-                return
             now = self._database.now(session)
-            session.add(RehearsalRow(certificate=digest, started=now, started_by=by))
+            row = {"certificate": digest, "started": now, "started_by": by}
+            session.execute(self._start, row)
 
     def stop(self, digest: str) -> None:
         """Ends a rehearsal; its figures stay.
