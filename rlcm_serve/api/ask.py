@@ -17,10 +17,10 @@ from rlcm_serve.admission import Place
 from rlcm_serve.admission.time_limit import in_time
 from rlcm_serve.api.access import cap_question, tenant_of
 from rlcm_serve.api.context import Context
+from rlcm_serve.api.monitoring.rehearsals import place_for
 from rlcm_serve.api.monitoring.shadows import drawn_for, run_on
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.events import Event, OnEvent, ignore_event
-from rlcm_serve.evidence.live_replay import Replayed
 from rlcm_serve.evidence.records import Answered
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.solver import OnStart, Prepared, Solver, begin_quietly
@@ -85,6 +85,7 @@ async def ask(
             log_prompts=context.settings.log_prompts,
         ) as observed,
         drawn_for(context, id_) as claim,
+        place_for(context, id_, caller.key_id, question) as place_to_compare,
     ):
         async with (
             in_time(question.timeout, since) as limit,
@@ -109,19 +110,13 @@ async def ask(
         if context.monitoring is not None:
             digest_of = _digests(solver)
             shadow = run_on(context, claim, asked.prepared, solution)
-            prepared, rehearsed = asked.prepared, _replay(context, question, solution)
             solution = context.monitoring.given(
-                id_, caller.key_id, question, solution, digest_of, asked_at, shadow, rehearsed
+                id_, caller.key_id, question, solution, digest_of, asked_at, shadow
             )
-            if context.rehearsals is not None:
-                context.rehearsals.compare(id_, prepared, solution, rehearsed)
+            if context.rehearsals is not None and place_to_compare is not None:
+                context.rehearsals.given(place_to_compare, id_, asked.prepared, question, solution)
         observed.solved(solution)
     return solution
-
-
-def _replay(context: Context, question: Question, solution: Solution) -> tuple[Replayed, ...]:
-    """What the levels of rehearsed certificates would have done."""
-    return () if context.rehearsals is None else context.rehearsals.replay(question, solution)
 
 
 def _in_flight(context: Context) -> AbstractContextManager[float]:

@@ -24,7 +24,7 @@ def figure(value: float | None, of: int) -> dict[str, Any]:
     return FigureBody.example(of=of, value=value, low=value - 0.05, high=value + 0.05)
 
 
-def level(alpha: float, *, undecided: int = 0, labels: int = 0) -> dict[str, Any]:
+def level(alpha: float, *, undecided: int = 0, labels: int = 0, missing: int = 0) -> dict[str, Any]:
     return RehearsedLevel.example(
         alpha=alpha,
         questions=12_000,
@@ -33,6 +33,7 @@ def level(alpha: float, *, undecided: int = 0, labels: int = 0) -> dict[str, Any
         answered=figure(0.82, 12_000 - undecided),
         lost=figure(0.07 if labels else None, labels),
         wrong=figure(0.09 if labels else None, labels),
+        missing=missing,
     )
 
 
@@ -66,6 +67,14 @@ def test_what_is_not_known_yet_is_said(known: Visitor) -> None:
     open_rehearsals(known, rehearsal(level(0.1)))
     card = known.page.locator(".rehearsals-section .card")
     expect(card.get_by_text("no label yet")).to_have_count(2)
+    expect(card.get_by_text("Undecided questions")).to_be_hidden()
+
+
+def test_answers_of_unknown_outcome_are_said_to_be_missing(known: Visitor) -> None:
+    open_rehearsals(known, rehearsal(level(0.1, labels=600, missing=3)))
+    card = known.page.locator(".rehearsals-section .card")
+    expect(card.locator("tbody tr")).to_contain_text("12,000, 3 missing")
+    expect(card).to_contain_text("Of missing answers it is not known")
     expect(card.get_by_text("Undecided questions")).to_be_hidden()
 
 

@@ -6,40 +6,38 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from calibration import Certificate
 from calibration.errors import CertificateError
 from rlcm_serve.admission import Admission
-from rlcm_serve.answers.forcing import answer_rollout
-from rlcm_serve.answers.profile_graders import verdicts_of
-from rlcm_serve.core import Question, Sample, Solution
+from rlcm_serve.api.monitoring.comparisons import Comparisons, Place
+from rlcm_serve.api.monitoring.replays import PAUSE, TRIES, Given, Replays
+from rlcm_serve.core import Question, Solution
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import (
     CertificateMismatch,
     Conflict,
     DatabaseRefused,
-    EngineDead,
     NotFound,
     NotReady,
     RlcmError,
 )
-from rlcm_serve.evidence.live_replay import Replayed, replayed
 from rlcm_serve.solving.fingerprints import profiles_of
 from rlcm_serve.solving.service import Service
-from rlcm_serve.solving.shadow.full_budget import POLL, PRIORITY
 from rlcm_serve.solving.solver import Prepared
 from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.rehearsals.stored import StoredRehearsals
 
+if TYPE_CHECKING:
+    from rlcm_serve.api.context import Context
+
 FOLLOW_EVERY = 1.0
 """Seconds between two looks at what is rehearsed."""
 _STORED_ID = re.compile(r"[0-9a-f]{12}")
-MOST_WAITING = 50
-"""Answers that wait to be compared; others are not compared, and count as unlabelled."""
 _log = logging.getLogger(__name__)
 
 
@@ -49,11 +47,9 @@ class _Rehearsed(NamedTuple):
 
 
 class Rehearsals:
-    """Replays rehearsed certificates on each answer of this process. Belongs to one event loop.
+    """The rehearsals of this process: which certificates, and on which answers.
 
-    An answer at an earlier stop is not known from readings. After audited answers it is forced
-    in the background, at the prefix where the level would have stopped, so that labels tell what
-    the level would have lost.
+    Belongs to one event loop.
 
     Args:
         monitoring: stores the answers.
@@ -71,11 +67,11 @@ class Rehearsals:
     ) -> None:
         self.stored = StoredRehearsals(monitoring.database)
         self._monitoring, self._certificates = monitoring, certificates
-        self._service, self._is_busy = service, is_busy
+        self._service = service
         self._rehearsed: tuple[_Rehearsed, ...] = ()
         self._known: list[str] = []
-        self._turn = asyncio.Semaphore(1)
-        self._comparing: set[asyncio.Task[None]] = set()
+        self._comparisons = Comparisons(service, is_busy, self._keep)
+        self._replays = Replays(monitoring, self.stored, self._comparisons)
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -177,68 +173,65 @@ class Rehearsals:
             except (NotFound, CertificateMismatch) as error:
                 _log.warning("certificate %s is not rehearsed here: %s", digest[:12], error)
         self._rehearsed, self._known = tuple(found), digests
+        _log.info("certificates rehearsed now: %s", ", ".join(self.running) or "none")
 
-    def replay(self, question: Question, solution: Solution) -> tuple[Replayed, ...]:
-        """What the levels of all rehearsed certificates would have done with an answer.
+    def question(
+        self, id_: str, key_id: str | None, question: Question
+    ) -> AbstractContextManager[Place]:
+        """A question that is asked, for as long as it is being answered, with its place."""
+        draw = self._monitoring.draw
+        is_drawn = draw.draws(id_, draw.share(key_id, question.kind))
+        return self._comparisons.question(is_wanted=bool(self._rehearsed) and is_drawn)
 
-        A certificate that became active just now, or from a file, is left out.
+    def given(
+        self, place: Place, id_: str, prepared: Prepared, question: Question, solution: Solution
+    ) -> None:
+        """Takes an answer that is given; returns at once, and never fails.
+
+        A certificate that became active just now, or from a file, is not replayed on it.
         """
-        found: list[Replayed] = []
-        active = self._active() if self._rehearsed else set()
-        for one in self._rehearsed:
-            if solution.profile in one.profiles and one.certificate.digest not in active:
-                found += replayed(one.certificate, question, solution)
-        return tuple(found)
+        try:
+            active = self._active() if self._rehearsed else set()
+            certificates = tuple(
+                one.certificate
+                for one in self._rehearsed
+                if solution.profile in one.profiles and one.certificate.digest not in active
+            )
+            if certificates:
+                self._replays.put(Given(id_, certificates, question, prepared, solution, place))
+        except Exception:  # the answer goes before  # noqa: BLE001
+            _log.exception("the answer %s is not rehearsed", id_)
 
     def _active(self) -> set[str]:
         return {one.digest for one in self._service.guarantees.certificates}
 
-    def compare(
-        self, id_: str, prepared: Prepared, solution: Solution, levels: Sequence[Replayed]
-    ) -> None:
-        """Gets the answers of levels that stop an audited answer earlier, in the background."""
-        earlier = [one for one in levels if one.answers and one.agrees is None]
-        if not (earlier and solution.audited) or len(self._comparing) >= MOST_WAITING:
-            return
-        comparing = asyncio.create_task(self._compare(id_, prepared, solution, earlier))
-        self._comparing.add(comparing)
-        comparing.add_done_callback(self._comparing.discard)
-
-    async def _compare(
-        self, id_: str, prepared: Prepared, solution: Solution, levels: Sequence[Replayed]
-    ) -> None:
-        sample = solution.samples[0]
-        if not isinstance(sample, Sample):
-            return
-        verdicts = verdicts_of(prepared.reasoner.identity.profile, self._service.grader)
-        generation = replace(prepared.generation, priority=PRIORITY)
-        agrees: dict[int | None, bool] = {}
-        for stop in sorted({one.stop or 0 for one in levels}):
-            async with self._turn:
-                while self._is_busy():  # nobody tells when callers stop waiting  # noqa: ASYNC110
-                    await asyncio.sleep(POLL)
-                cut = sample.rollout.cut(stop)
-                try:
-                    forced = await answer_rollout(
-                        prepared.reasoner, prepared.prompt, cut, generation
-                    )
-                except EngineDead:
-                    return
-            answer = forced.answers[0]
-            given, other = await verdicts.classes_async([solution.answer, answer])
-            agrees[stop] = answer is not None and given == other
-        await self._monitoring.writer.written()
-        found_levels = [(one.certificate, one.alpha, agrees[one.stop]) for one in levels]
-        try:
-            await self._monitoring.threads.write(self.stored.compared, id_, found_levels)
-        except DatabaseRefused as error:
-            _log.warning("the comparison of %s was not stored: %s", id_, error)
+    async def written(self) -> None:
+        """Returns once what the answers before say is stored, or after a second."""
+        await self._replays.written()
 
     async def close(self) -> None:
-        """Ends what is being compared."""
-        for task in self._comparing:
-            task.cancel()
-        await asyncio.gather(*self._comparing, return_exceptions=True)
+        """Stores what waits, and ends what is being compared."""
+        await self._replays.close()
+        await self._comparisons.close()
+
+    async def _keep(self, id_: str, levels: Sequence[tuple[str, float, bool]]) -> None:
+        for _ in range(TRIES):
+            try:
+                await self._monitoring.threads.write(self.stored.compared, id_, levels)
+            except DatabaseRefused:
+                await asyncio.sleep(PAUSE)
+            else:
+                return
+        _log.error("the comparison of %s was not stored", id_)
+
+
+def place_for(
+    context: Context, id_: str, key_id: str | None, question: Question
+) -> AbstractContextManager[Place | None]:
+    """The place of a question that is asked; None if nothing is rehearsed."""
+    if context.rehearsals is None:
+        return nullcontext()
+    return context.rehearsals.question(id_, key_id, question)
 
 
 def _of_file(file: Path) -> Certificate | None:

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 
 from rlcm_serve.api.access import keyed, require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
-from rlcm_serve.api.routes.rehearsals import rehearsal_of
+from rlcm_serve.api.routes.rehearsals import body_of, levels_of
 from rlcm_serve.api.uploads import uploaded_certificate
 from rlcm_serve.api.wire.certificates import CertificateBody, CertificateList, json_body
 from rlcm_serve.api.wire.monitoring.rehearsals import ActivationBody
@@ -178,9 +178,10 @@ async def activate_certificate(
 
     The response has what its rehearsal says. With `dry_run` it says so first, and nothing changes.
     """
+    levels = await levels_of(context, id_)  # first: whoever waits in vain has activated nothing
     if not dry_run:
         await activate(context.certificates, context.service, id_)
-    rehearsal = await rehearsal_of(context, id_)
+    rehearsal = await body_of(context, id_, levels)
     body = await _body(context, id_)
     return ActivationBody(**dict(body), activated=not dry_run, rehearsal=rehearsal)
 

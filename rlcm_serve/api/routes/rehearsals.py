@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated
 
 from fastapi import APIRouter, Path
 
+from calibration.certificate.levels import CertifiedLevel
 from rlcm_serve.api.access import MayAdminister, keyed, require_admin, require_metrics
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.monitoring.rehearsals import Rehearsals
 from rlcm_serve.api.wire.monitoring.rehearsals import RehearsalBody, RehearsalsBody
 from rlcm_serve.errors import NotFound
+from rlcm_serve.store.rehearsals.figures import LevelRehearsed
 
 router = APIRouter(tags=["monitoring"])
 CertificateId = Annotated[
@@ -62,13 +65,33 @@ async def rehearsal_of(context: Context, id_: str) -> RehearsalBody | None:
     Raises:
         NotFound: there is no such certificate.
     """
+    return await body_of(context, id_, await levels_of(context, id_))
+
+
+async def levels_of(context: Context, id_: str) -> Sequence[LevelRehearsed]:
+    """What the levels of a certificate would have done: the part that takes time.
+
+    Raises:
+        NotFound: there is no such certificate.
+    """
     threads = context.database.threads
     certificate = await threads.read(context.certificates.get, id_)
     if context.rehearsals is None:
+        return ()
+    await context.rehearsals.written()
+    alphas = [one.alpha for one in certificate.levels if isinstance(one, CertifiedLevel)]
+    return await threads.read(context.rehearsals.stored.levels, certificate.digest, alphas)
+
+
+async def body_of(
+    context: Context, id_: str, levels: Sequence[LevelRehearsed]
+) -> RehearsalBody | None:
+    """The rehearsal of a certificate with these levels; None if it was never rehearsed."""
+    if context.rehearsals is None:
         return None
-    if context.monitoring is not None:
-        await context.monitoring.writer.written()
-    figures = await threads.read(context.rehearsals.stored.figures, certificate.digest)
+    threads, stored = context.database.threads, context.rehearsals.stored
+    certificate = await threads.read(context.certificates.get, id_)
+    figures = await threads.read(stored.figures, certificate.digest, levels)
     return None if figures is None else RehearsalBody.of_figures(id_, figures)
 
 

@@ -99,6 +99,11 @@ def _level(level: dict[str, Any]) -> list[str]:
             f"  {'undecided':<13} {level['undecided']} stopped before this level would have; the "
             f"other\n{'':<16}figures leave them out"
         )
+    if level["missing"]:
+        lines.append(
+            f"  {'missing':<13} {level['missing']} of unknown outcome count as lost and wrong; "
+            f"the lower\n{'':<16}ends of both intervals count them as neither"
+        )
     return lines
 
 

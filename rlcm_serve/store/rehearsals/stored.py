@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
-from sqlalchemy import select, update
+from sqlalchemy import Select, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.errors import NotFound
+from rlcm_serve.evidence.live_replay import Replayed
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.rehearsals.figures import LevelRehearsed, RehearsalFigures, level_rehearsed
+from rlcm_serve.store.rehearsals.figures import (
+    AnswerUnderLevel,
+    LevelRehearsed,
+    RehearsalFigures,
+    level_rehearsed,
+)
 from rlcm_serve.store.rehearsals.table import RehearsalRow, RehearsedRow
 
 MOST = 20_000
 """Answers that the figures of a level are about: the latest ones."""
+
+
+class RehearsedAnswer(NamedTuple):
+    """What the levels of rehearsed certificates would have done with an answer.
+
+    Attributes:
+        id: of the answer.
+        has_place: whether it was drawn for audit and there was a place for its comparison. Both are
+            decided when its question is asked.
+        levels: what each would have done.
+    """
+
+    id: str
+    has_place: bool
+    levels: tuple[Replayed, ...]
 
 
 class StoredRehearsals:
@@ -29,6 +51,7 @@ class StoredRehearsals:
         self._start = dialect.insert(RehearsalRow).on_conflict_do_update(
             index_elements=["certificate"], set_={"ended": None}
         )
+        self._insert = dialect.insert(RehearsedRow).on_conflict_do_nothing()
 
     def start(self, digest: str, by: str | None) -> None:
         """Starts or resumes a rehearsal; earlier answers stay in its figures."""
@@ -59,6 +82,26 @@ class StoredRehearsals:
         with self._database.reading() as session:
             return list(session.scalars(select(RehearsalRow.certificate).order_by(*order)))
 
+    def add(self, answers: Sequence[RehearsedAnswer]) -> set[str]:
+        """Stores what levels would have done with answers.
+
+        Returns:
+            The ids for which this is stored now; an answer that is not stored itself has none yet.
+        """
+        with self._database.session() as session:
+            of_answers = AnswerRow.id.in_([one.id for one in answers])
+            found = session.execute(select(AnswerRow.id, AnswerRow.sequence).where(of_answers))
+            numbers = {row.id: row.sequence for row in found}
+            rows = [
+                asdict(level) | {"id": id_, "sequence": numbers[id_], "has_place": has_place}
+                for id_, has_place, levels in answers
+                for level in levels
+                if id_ in numbers
+            ]
+            if rows:
+                session.execute(self._insert, rows)
+        return set(numbers)
+
     def compared(self, id_: str, levels: Sequence[tuple[str, float, bool]]) -> None:
         """Stores whether levels give the same answer: certificate, alpha, and whether."""
         with self._database.session() as session:
@@ -67,35 +110,45 @@ class StoredRehearsals:
                 row = update(RehearsedRow).where(RehearsedRow.id == id_, *of_level)
                 session.execute(row.values(agrees=agrees))
 
-    def figures(self, digest: str) -> RehearsalFigures | None:
-        """What the certificate would have done; None if it never was rehearsed."""
+    def levels(self, digest: str, alphas: Iterable[float]) -> tuple[LevelRehearsed, ...]:
+        """What each level of a certificate would have done, without those that saw no answer."""
+        with self._database.reading() as session:
+            found = [self._level(session, digest, alpha) for alpha in sorted(alphas)]
+        return tuple(level for level in found if level.questions)
+
+    def figures(self, digest: str, levels: Sequence[LevelRehearsed]) -> RehearsalFigures | None:
+        """A rehearsal with its `levels`; None if the certificate never was rehearsed."""
         with self._database.reading() as session:
             row = session.get(RehearsalRow, digest)
-            if row is None:
-                return None
-            of_certificate = RehearsedRow.certificate == digest
-            alphas = select(RehearsedRow.alpha).where(of_certificate).distinct()
-            levels = [self._level(session, digest, alpha) for alpha in session.scalars(alphas)]
-        return RehearsalFigures(row.started, row.ended, tuple(sorted(levels, key=_alpha)))
+        return None if row is None else RehearsalFigures(row.started, row.ended, tuple(levels))
 
-    def _level(self, session: Any, digest: str, alpha: float) -> LevelRehearsed:
-        columns = (
-            RehearsedRow.tokens,
-            RehearsedRow.tokens_at_least,
-            RehearsedRow.undecided,
-            RehearsedRow.answers,
-            RehearsedRow.agrees,
-            AnswerRow.audited,
-            AnswerRow.right,
-        )
-        rows = (
-            select(*columns)
-            .join(AnswerRow, AnswerRow.id == RehearsedRow.id)
-            .where(RehearsedRow.certificate == digest, RehearsedRow.alpha == alpha)
-            .order_by(AnswerRow.sequence.desc())
-            .limit(MOST)
-        )
-        return level_rehearsed(alpha, [tuple(row) for row in session.execute(rows)])
+    def _level(self, session: Session, digest: str, alpha: float) -> LevelRehearsed:
+        rows = session.execute(latest_answers(digest, alpha))
+        return level_rehearsed(alpha, [AnswerUnderLevel(*row) for row in rows])
+
+
+def latest_answers(digest: str, alpha: float) -> Select[*tuple[Any, ...]]:
+    """The latest answers under a level, as `AnswerUnderLevel`.
+
+    The index has them in this order, so it costs the same however many there are.
+    """
+    columns = (
+        RehearsedRow.tokens,
+        RehearsedRow.tokens_at_least,
+        RehearsedRow.undecided,
+        RehearsedRow.answers,
+        RehearsedRow.agrees,
+        RehearsedRow.has_place,
+        AnswerRow.right,
+    )
+    of_level = RehearsedRow.certificate == digest, RehearsedRow.alpha == alpha
+    return (
+        select(*columns)
+        .join(AnswerRow, AnswerRow.sequence == RehearsedRow.sequence)
+        .where(*of_level, RehearsedRow.sequence.is_not(None))
+        .order_by(RehearsedRow.sequence.desc())
+        .limit(MOST)
+    )
 
 
 def end_rehearsal(session: Session, digest: str, now: float) -> bool:
@@ -103,7 +156,3 @@ def end_rehearsal(session: Session, digest: str, now: float) -> bool:
     running = RehearsalRow.certificate == digest, RehearsalRow.ended.is_(None)
     ended = update(RehearsalRow).where(*running).values(ended=now)
     return session.scalar(ended.returning(RehearsalRow.certificate)) is not None
-
-
-def _alpha(level: LevelRehearsed) -> float:
-    return level.alpha

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, String
+from sqlalchemy import BigInteger, Boolean, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from rlcm_serve.store.base import Base
@@ -22,7 +22,8 @@ class RehearsalRow(Base):
 class RehearsedRow(Base):
     """One answer under one level of a rehearsed certificate; fields as in `Replayed`.
 
-    `id` is that of the answer.
+    `id` and `sequence` are those of the answer. `has_place` is as in `RehearsedAnswer`. A
+    development version stored neither of the last two: its rows are in no figure.
     """
 
     __tablename__ = "rlcm_rehearsed"
@@ -36,3 +37,7 @@ class RehearsedRow(Base):
     answers: Mapped[bool | None] = mapped_column(Boolean)
     stop: Mapped[int | None]
     agrees: Mapped[bool | None] = mapped_column(Boolean)
+    sequence: Mapped[int | None] = mapped_column(BigInteger)
+    has_place: Mapped[bool | None] = mapped_column(Boolean)
+
+    __table_args__ = (Index("rlcm_rehearsed_level", "certificate", "alpha", "sequence"),)

@@ -252,8 +252,11 @@ CREATE TABLE rlcm_rehearsed (
 	answers BOOLEAN,
 	stop INTEGER,
 	agrees BOOLEAN,
+	sequence BIGINT,
+	has_place BOOLEAN,
 	PRIMARY KEY (certificate, alpha, id)
 );
+CREATE INDEX rlcm_rehearsed_level ON rlcm_rehearsed (certificate, alpha, sequence);
 CREATE TABLE rlcm_schema (
 	version INTEGER NOT NULL,
 	PRIMARY KEY (version)

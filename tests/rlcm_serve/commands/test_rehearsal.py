@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from calibration import ExitPolicy
+from rlcm_serve.errors import WorkerFailed
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.api.serving import PATIENCE
 from tests.rlcm_serve.api.test_rehearsals import DECLINES, NEVER_SURE, STOPS_EARLY, SURE
@@ -142,6 +143,21 @@ def test_what_a_level_could_not_be_judged_on_is_said(asked: Asked) -> None:
     shown = asked(f"rehearsal {stricter.id}")
     assert "  tokens saved  at most 0.0%" in shown
     assert "  undecided     1 stopped before this level would have" in shown
+
+
+def test_comparisons_without_a_result_are_said(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise WorkerFailed("the grader hung")
+
+    monkeypatch.setattr("rlcm_serve.api.monitoring.comparisons.verdicts_of", fails)
+    asked(f"rehearsal {ID} --start")
+    label = {"id": asked.solve(1)["id"], "right": True}
+    assert asked.client.post("/feedback", json={"answers": [label]}).is_success
+    asked.until(lambda level: level["missing"] == 1)
+    shown = asked(f"rehearsal {ID}")
+    assert "  missing       1 of unknown outcome count as lost and wrong; the lower" in shown
 
 
 def test_mistakes_are_told_with_their_remedy(asked: Asked) -> None:

@@ -50,12 +50,18 @@ class RehearsedLevel(Wire):
     answered: FigureBody = Field(examples=[FigureBody.example()])
     """Share of the questions that it would have answered, of those for which that is known."""
     lost: FigureBody = Field(examples=[FigureBody.example()])
-    """Share of the audited and labelled answers that are right and would have been lost: the level
-    would have abstained, or given another answer.
+    """Share of the labelled answers that are right and would have been lost: the level would have
+    abstained, or given another answer. An answer counts if it was drawn for audit and there was a
+    place to find out what the level would have answered; both are decided when it is asked.
     """
     wrong: FigureBody = Field(examples=[FigureBody.example()])
     """Share of its answers to such questions that are wrong. An answer that differs from a wrong
     one counts as wrong too.
+    """
+    missing: int = Field(examples=[0])
+    """Number of answers in `wrong` of which it is not known (yet) what the level would have
+    answered. They count as lost and as wrong; the lower ends of both intervals count them as
+    neither.
     """
 
     @classmethod
@@ -69,6 +75,7 @@ class RehearsedLevel(Wire):
             answered=FigureBody.of_figure(level.answered),
             lost=FigureBody.of_figure(level.lost),
             wrong=FigureBody.of_figure(level.wrong),
+            missing=level.missing,
         )
 
 

@@ -9,7 +9,7 @@ import { timeOf } from "../operate/job-log.js";
 /**
  * @typedef {{ of: number, value: number | null, low: number | null, high: number | null }} Figure
  * @typedef {{ alpha: number, questions: number, undecided: number, saved: Figure, answered: Figure,
- *   lost: Figure, wrong: Figure }} Level
+ *   lost: Figure, wrong: Figure, missing: number }} Level
  * @typedef {{ certificate: string, running: boolean, started: string, ended: string | null,
  *   levels: Level[] }} Rehearsal as in `GET /rehearsals`
  */
@@ -17,6 +17,10 @@ import { timeOf } from "../operate/job-log.js";
 const EVERY_MS = 60_000;
 const PATIENCE_MS = 10_000;
 const NO_LABEL = "no label yet";
+const UNDECIDED =
+  "Undecided questions were stopped before this level would have stopped them. The level saves at most what is shown, and the other figures leave them out.";
+const MISSING =
+  "Of missing answers it is not known what this level would have answered. They count as lost and as wrong; the lower ends of the intervals count them as neither.";
 
 /** @type {{ name: "saved" | "answered" | "lost" | "wrong", title: string, of: string, none: string }[]} */
 const COLUMNS = [
@@ -105,9 +109,11 @@ function rehearsalCard(id, api, onActivated) {
       if (next === shape) return;
       shape = next;
       replace(table, levels.length ? levelTable(id, levels) : h("p", { class: "muted" }, "No question has come yet."));
-      const undecided = levels.some((level) => level.undecided > 0);
-      note.hidden = !undecided;
-      setText(note, "Undecided questions were stopped before this level would have stopped them. The level saves at most what is shown, and the other figures leave them out.");
+      const notes = [];
+      if (levels.some((level) => level.undecided > 0)) notes.push(UNDECIDED);
+      if (levels.some((level) => level.missing > 0)) notes.push(MISSING);
+      note.hidden = notes.length === 0;
+      setText(note, notes.join(" "));
     },
   };
 }
@@ -130,11 +136,12 @@ function levelTable(id, levels) {
 /** @param {Level} level */
 function levelRow(level) {
   const undecided = level.undecided ? `, ${number(level.undecided)} undecided` : "";
+  const missing = level.missing ? `, ${number(level.missing)} missing` : "";
   return h(
     "tr",
     { role: "row" },
     h("th", { scope: "row", role: "rowheader" }, h("div", { class: "target" }, percent(level.alpha))),
-    h("td", { role: "cell", class: "figure", "data-label": "Questions" }, h("div", { class: "words" }, `${number(level.questions)}${undecided}`)),
+    h("td", { role: "cell", class: "figure", "data-label": "Questions" }, h("div", { class: "words" }, `${number(level.questions)}${undecided}${missing}`)),
     COLUMNS.map(({ name, title, of, none }) => {
       const { value, low, high, of: total } = level[name];
       const most = name === "saved" && level.undecided ? "at most " : "";
