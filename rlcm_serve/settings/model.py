@@ -517,7 +517,22 @@ class Settings(BaseSettings):
                 f"answers_days is {self.answers_days:g}, and audit_deadline_s is "
                 f"{self.audit_deadline_s:g}: keep answers until their deadline, or longer"
             )
+        self._require_monitor()
         return self
+
+    def _require_monitor(self) -> None:
+        if self.monitor:
+            return
+        if self.shadow_share:
+            _refuse(
+                f"shadow_share is {self.shadow_share:g}, but monitor is off, so no shadow run "
+                "would be stored: set monitor to true, or shadow_share to 0"
+            )
+        if self.rehearse is not None:
+            _refuse(
+                f"rehearse (--shadow) is {self.rehearse!r}, but monitor is off, so nothing would "
+                "be rehearsed: set monitor to true, or leave rehearse out"
+            )
 
     @property
     def is_loopback(self) -> bool:

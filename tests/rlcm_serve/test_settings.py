@@ -283,6 +283,16 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
         ({"cors_origins": ["https://a.example/"]}, "cors_origins has 'https://a.example/': give"),
         ({"cors_origins": ["a.example"]}, "cors_origins has 'a.example': give scheme, host and"),
         ({"otlp_endpoint": "localhost:4317"}, "otlp_endpoint is 'localhost:4317': give a URL such"),
+        (
+            {"monitor": False, "shadow_share": 0.05},
+            "shadow_share is 0.05, but monitor is off, so no shadow run would be stored: set "
+            "monitor to true, or shadow_share to 0",
+        ),
+        (
+            {"monitor": False, "rehearse": "571b667eda0c"},
+            "rehearse (--shadow) is '571b667eda0c', but monitor is off, so nothing would be "
+            "rehearsed: set monitor to true, or leave rehearse out",
+        ),
     ],
 )
 def test_impossible_values_are_refused(flags: dict[str, Any], said: str) -> None:
