@@ -24,10 +24,17 @@ async def activate(store: CertificateStore, service: Service, id_: str) -> None:
         NotFound: there is no such certificate.
         CertificateMismatch: it was fitted on another engine.
         SignatureRefused: a signature is demanded, and it has none of a trusted key.
+        Conflict: a guarantee was withdrawn, and the certificate may not take its place.
     """
     async with store.changing:
         identities = service.guarantees.identities
         service.use(await store.threads.write(store.activate, id_, identities))
+
+
+async def require_activable(store: CertificateStore, service: Service, id_: str) -> None:
+    """Returns if a certificate could be activated now; raises as `activate` otherwise."""
+    identities = service.guarantees.identities
+    await store.threads.read(store.require_activable, id_, identities)
 
 
 async def deactivate(store: CertificateStore, service: Service, id_: str) -> None:

@@ -238,6 +238,11 @@ class CertificateStore:
             if why := self._evidence.refusal(session, certificate):
                 raise SignatureRefused(why)
 
+    def require_activable(self, id_: str, identities: Sequence[EngineIdentity]) -> None:
+        """Returns if the certificate could be activated now; raises as `activate` otherwise."""
+        with self._database.reading() as session:
+            self._activable(session, id_, identities)
+
     def activate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:
         """Activates a certificate, which replaces any other one of its procedure.
 
@@ -254,14 +259,7 @@ class CertificateStore:
         """
         with self._writing, self._database.session() as session:
             self._take_turns(session)
-            certificate, _ = self._find(session, id_)
-            profiles_of(certificate, identities)  # refuses one that fits none
-            if why := self._evidence.refusal(session, certificate):
-                raise SignatureRefused(why)
-            if restoring := Restoring.of(session, slot_of(certificate)):
-                row = session.get(StoredCertificate, id_)
-                added = None if row is None else row.added
-                restoring.require(certificate.digest, certificate.whole_delta, added)
+            certificate = self._activable(session, id_, identities)
             replaced = select(StoredCertificate).where(
                 StoredCertificate.slot == slot_of(certificate), StoredCertificate.state == ACTIVE
             )
@@ -305,6 +303,19 @@ class CertificateStore:
             certificate, _ = self._find(session, id_)
             restore(session, certificate.digest, by, self._database.now(session))
             return self._guarantees(session, identities)
+
+    def _activable(
+        self, session: Session, id_: str, identities: Sequence[EngineIdentity]
+    ) -> Certificate:
+        certificate, _ = self._find(session, id_)
+        profiles_of(certificate, identities)  # refuses one that fits none
+        if why := self._evidence.refusal(session, certificate):
+            raise SignatureRefused(why)
+        if restoring := Restoring.of(session, slot_of(certificate)):
+            row = session.get(StoredCertificate, id_)
+            added = None if row is None else row.added
+            restoring.require(certificate.digest, certificate.whole_delta, added)
+        return certificate
 
     def _take_turns(self, session: Session) -> None:
         """Waits for other processes that change what is active; SQLite has one writer anyway."""

@@ -21,7 +21,7 @@ from rlcm_serve.errors import NotReady
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.fitting import require_verified
 from rlcm_serve.solving.fingerprints import nearest_identity, profiles_of, served_like
-from rlcm_serve.store.activation import activate, deactivate
+from rlcm_serve.store.activation import activate, deactivate, require_activable
 from rlcm_serve.store.evidence import RECOMPUTED_UPLOAD
 
 router = APIRouter(tags=["certificates"])
@@ -166,19 +166,25 @@ async def upload_certificate(
     return await _body(context, certificate.id)
 
 
-@router.post("/certificates/{id}/activate", **keyed(require_admin, 404, 422, 503))
+@router.post("/certificates/{id}/activate", **keyed(require_admin, 404, 409, 422, 503))
 async def activate_certificate(
     id_: CertificateId,
     context: ContextOfApp,
     dry_run: Annotated[
-        bool, Query(description="Change nothing: only show the certificate.", examples=[False])
+        bool,
+        Query(
+            description="Change nothing: only show the certificate, or refuse it as its activation "
+            "would be refused.",
+            examples=[False],
+        ),
     ] = False,
 ) -> ActivationBody:
     """Activates a certificate. It replaces the active one for the same kind of question.
 
     The response has what its rehearsal says. With `dry_run` it says so first, and nothing changes.
     """
-    levels = await levels_of(context, id_)  # first: whoever waits in vain has activated nothing
+    await require_activable(context.certificates, context.service, id_)
+    levels = await levels_of(context, id_)  # before: whoever waits in vain has activated nothing
     if not dry_run:
         await activate(context.certificates, context.service, id_)
     rehearsal = await body_of(context, id_, levels)

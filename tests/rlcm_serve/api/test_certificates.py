@@ -25,6 +25,7 @@ from rlcm_serve.signing import load_signing_key, sign, write_key_pair
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.api.serving import Running, serving, starting
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+from tests.rlcm_serve.store.test_restoring import withdraw
 
 EARLY = ExitPolicy(lambda_high=0.9)
 ONE = certificate({0.05: None, 0.1: EARLY})
@@ -261,6 +262,7 @@ async def test_a_service_that_demands_signatures_serves_nothing_else(
     for refused in (
         await upload(demanding, BETTER),
         await client.post(f"/certificates/{ONE.id}/activate"),
+        await client.post(f"/certificates/{ONE.id}/activate", params={"dry_run": True}),
     ):
         assert "has no signature" in error_of(refused, 422, "signature-refused")
 
@@ -284,6 +286,23 @@ async def test_a_service_that_demands_signatures_serves_nothing_else(
     assert answer["guarantee"]["verified"] == "signature"
     (served,) = (await client.get("/overview")).json()["certificates"]
     assert (served["id"], served["verified"]) == (BETTER.id, "signature")
+
+
+async def test_a_dry_run_is_refused_where_activation_is(ready: Running) -> None:
+    store = ready.context.certificates
+    elsewhere = certificate({0.1: EARLY}, fingerprint=fingerprint_of(replace(IDENTITY, model="m1")))
+    store.add(elsewhere, "upload")
+    store.add(BETTER, "upload")
+    await ready.client.post(f"/certificates/{ONE.id}/activate")
+    withdraw(ready.context.database, ONE)
+    for made, status in ((elsewhere, 422), (BETTER, 409)):
+        path = f"/certificates/{made.id}/activate"
+        dry = await ready.client.post(path, params={"dry_run": True})
+        done = await ready.client.post(path)
+        assert (dry.status_code, done.status_code) == (status, status), dry.text
+        assert dry.json()["detail"] == done.json()["detail"]
+    dry = await ready.client.post("/certificates/nothing/activate", params={"dry_run": True})
+    assert dry.status_code == 404
 
 
 async def test_a_signature_that_nobody_here_can_check_is_refused(
