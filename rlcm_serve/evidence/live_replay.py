@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from calibration import Certificate, ExitReason
 from calibration.certificate.levels import CertifiedLevel
-from rlcm_serve.core import CancelledSample, Question, Sample, Solution
+from rlcm_serve.core import CancelledSample, Question, Reading, Sample, Solution
 from rlcm_serve.evidence.records import asked_of
 from rlcm_serve.evidence.rehearsal import is_asked_alike, stop_of
 from rlcm_serve.solving.fingerprints import ServedProcedure
@@ -78,9 +78,15 @@ def _level(
 
 
 def _course(sample: Sample | CancelledSample) -> tuple[int, list[tuple[int, float]], bool]:
-    """Length, readings, and whether the sample ended by itself."""
-    if isinstance(sample, CancelledSample):
-        return sample.tokens, [(one.tokens, one.confidence) for one in sample.readings], False
-    rollout = sample.rollout
-    readings = [(one.tokens, one.confidence) for one in rollout.readings]
-    return len(rollout.tokens), readings, rollout.exit in _OWN_ENDS
+    """Length in reasoning tokens, readings, and whether the sample ended by itself."""
+    if isinstance(sample, Sample):
+        rollout = sample.rollout
+    elif sample.ended is not None:
+        rollout = sample.ended
+    else:  # cancelled while it thought
+        return len(sample.ids), _pairs(sample.readings), False
+    return len(rollout.tokens), _pairs(rollout.readings), rollout.exit in _OWN_ENDS
+
+
+def _pairs(readings: Sequence[Reading]) -> list[tuple[int, float]]:
+    return [(one.tokens, one.confidence) for one in readings]
