@@ -86,6 +86,11 @@ class Admission:
         """Number of questions in the queue."""
         return self._queue.waiting
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether questions take every place."""
+        return self.waiting > 0 or self.running >= self.max_running
+
     def running_of(self, tenant_id: str) -> int:
         """Number of a tenant's questions that are being answered."""
         return self._queue.counts(tenant_id)[0]

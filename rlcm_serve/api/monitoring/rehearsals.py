@@ -255,9 +255,4 @@ def open_rehearsals(
     """The rehearsals of this process; None if no answers are stored."""
     if monitoring is None:
         return None
-    return Rehearsals(
-        monitoring,
-        certificates,
-        service,
-        lambda: admission.waiting > 0 or admission.running >= admission.max_running,
-    )
+    return Rehearsals(monitoring, certificates, service, lambda: admission.is_busy)

@@ -66,6 +66,17 @@ async def test_places_go_to_those_who_came_first() -> None:
     assert (admission.running, admission.waiting) == (0, 0)
 
 
+async def test_it_is_busy_while_every_place_is_taken() -> None:
+    admission = Admission(max_running=2, max_waiting=3)
+    (first,) = await visitors(admission, 1)
+    assert not admission.is_busy
+    (second,) = await visitors(admission, 1)
+    assert admission.is_busy
+    await dismiss(first)
+    assert not admission.is_busy
+    await dismiss(second)
+
+
 async def test_nobody_overtakes_the_queue() -> None:
     admission = Admission(max_running=1, max_waiting=2)
     first, second = await visitors(admission, 2)
