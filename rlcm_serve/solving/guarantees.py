@@ -150,6 +150,7 @@ class Guarantees:
         unsigned: ids of those that are not served, because they lack the signature that the
             service demands.
         withdrawn: by id, those whose guarantee is not given since an alarm.
+        refused: by id, why others are not served in the place of a withdrawn one.
 
     Raises:
         CertificateMismatch: a certificate was fitted on something else than this engine, or two are
@@ -165,10 +166,12 @@ class Guarantees:
         verified: Mapping[str, Verified] | None = None,
         unsigned: Sequence[str] = (),
         withdrawn: Mapping[str, Withdrawn] | None = None,
+        refused: Mapping[str, str] | None = None,
     ) -> None:
         self.identities = tuple(identities)
         self.unsigned = tuple(unsigned)
         self.withdrawn = dict(withdrawn or {})
+        self._refused = dict(refused or {})
         self._verified = dict(verified or {})
         self._profiles = [identity.profile for identity in identities]
         self._certificates = tuple(certificates)
@@ -299,6 +302,8 @@ class Guarantees:
                 f"by a trusted key ({', '.join(self.unsigned)}): sign them with `rlcm keys sign`"
             )
         if not self._certified:
+            for id_, why in self._refused.items():
+                return f"certificate {id_} is not served: {why}"
             return NO_CERTIFICATE
         profile = asked.profile.name
         of_profile = [one for one in self._certified if one.profile == profile]

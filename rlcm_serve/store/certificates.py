@@ -1,13 +1,13 @@
 """All certificates, and which of them are active.
 
 The files with which the service was started are active. A certificate that was activated through
-the API replaces any other certificate of the same engine and procedure.
+the API replaces any other certificate of the same engine and procedure. After a withdrawal no file
+takes the place of the withdrawn certificate: a file does not say when it was made.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 import threading
@@ -27,7 +27,7 @@ from rlcm_serve.core import Verified
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
-from rlcm_serve.solving.fingerprints import ServedProcedure, profiles_of
+from rlcm_serve.solving.fingerprints import profiles_of
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.answers.restoring import Restoring
 from rlcm_serve.store.answers.withdrawals import restore, withdrawn
@@ -41,6 +41,7 @@ from rlcm_serve.store.database import Database
 from rlcm_serve.store.evidence import Evidence
 from rlcm_serve.store.rehearsals.stored import end_rehearsal
 from rlcm_serve.store.report_data import StoredReports
+from rlcm_serve.store.slots import slot_of
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +53,9 @@ class KeptCertificate:
     `added` is in seconds since 1970, UTC; None for a file. `misfit` says why the certificate cannot
     be used with this engine; None if it can, or if the engine is not known yet. `profiles` are the
     names of the served profiles that it is for. `verified` says how its figures were verified, and
-    `refusal` why it must not be served for lack of a signature. `withdrawn` says why answers do not
-    have its guarantee since an alarm, and how they are given; None if they have it.
+    `refusal` why it must not be served: it lacks a signature, or cannot take the place of a
+    withdrawn one. `withdrawn` says why answers do not have its guarantee since an alarm, and how
+    they are given; None if they have it.
     """
 
     certificate: Certificate
@@ -84,6 +86,7 @@ class CertificateStore:
         self._evidence = Evidence(trusted)
         self._database = database
         self._files: dict[str, tuple[Certificate, str]] = {}
+        self._warned: set[str] = set()
         self._reports = StoredReports()
         self.threads = database.threads
         self._writing = threading.Lock()  # readers never wait for it
@@ -139,22 +142,26 @@ class CertificateStore:
         """
         with self._database.reading() as session:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
-            certificates = self._active(session, identities)[0] if identities else []
-            known = {id_: certificate for id_, (certificate, _) in self._files.items()}
-            known |= _readable(rows.values())
+            certificates = self._active(session, identities).served if identities else []
+            known = self._known(rows.values())
             active = {certificate.id for certificate in certificates}
             fits = {id_: _fit(certificate, identities) for id_, certificate in known.items()}
+            added = {id_: rows[id_].added if id_ in rows else None for id_ in known}
             reasons = {id_: one.reason for id_, one in withdrawn(session).items()}
             kept = [
                 KeptCertificate(
                     certificate,
                     origin=rows[id_].origin if id_ in rows else self._files[id_][1],
-                    added=rows[id_].added if id_ in rows else None,
+                    added=added[id_],
                     active=id_ in active,
                     misfit=fits[id_].misfit,
                     profiles=fits[id_].profiles,
                     verified=self._evidence.verified(session, certificate),
-                    refusal=self._evidence.refusal(session, certificate),
+                    refusal=self._evidence.refusal(session, certificate)
+                    # What was activated before its slot's withdrawal is served.
+                    or (
+                        None if id_ in active else self._objection(session, certificate, added[id_])
+                    ),
                     withdrawn=reasons.get(id_),
                 )
                 for id_, certificate in known.items()
@@ -215,8 +222,10 @@ class CertificateStore:
         """
         slot = slot_of(certificate)
         with self._writing, self._database.session() as session:
-            known = certificate.id in self._files
-            if not known and session.get(StoredCertificate, certificate.id) is None:
+            # A file that is not served after a withdrawal can be stored, and activated then.
+            is_file = certificate.id in self._files
+            wanted = not is_file or self._restoring(session, certificate) is not None
+            if wanted and session.get(StoredCertificate, certificate.id) is None:
                 session.add(_row(certificate, origin, slot, STORED))
             if report is not None:
                 self._reports.keep(session, certificate, report)
@@ -226,7 +235,7 @@ class CertificateStore:
     def restoring(self, certificate: Certificate) -> Restoring | None:
         """What the next certificate of this one's procedure must be like, after a withdrawal."""
         with self._database.reading() as session:
-            return Restoring.of(session, slot_of(certificate))
+            return self._restoring(session, certificate)
 
     def require_signature(self, certificate: Certificate) -> None:
         """Returns unless a signature is demanded and none of this certificate is known.
@@ -255,16 +264,13 @@ class CertificateStore:
             NotFound: there is no such certificate.
             CertificateMismatch: it was fitted on another engine; nothing changes.
             SignatureRefused: a signature is demanded, and it has none of a trusted key.
-            Conflict: as `Restoring.require`, after a withdrawal.
+            Conflict: it cannot take the place of a withdrawn certificate: `Restoring.objection`.
         """
         with self._writing, self._database.session() as session:
             self._take_turns(session)
             certificate = self._activable(session, id_, identities)
-            replaced = select(StoredCertificate).where(
-                StoredCertificate.slot == slot_of(certificate), StoredCertificate.state == ACTIVE
-            )
-            for row in session.scalars(replaced):
-                row.state = STORED
+            for other in _active_in(session, slot_of(certificate)):
+                other.state = STORED
             session.flush()  # before another becomes active
             self._set_state(session, id_, ACTIVE)
             end_rehearsal(session, certificate.digest, self._database.now(session))
@@ -284,7 +290,7 @@ class CertificateStore:
         with self._writing, self._database.session() as session:
             self._take_turns(session)
             self._find(session, id_)
-            if id_ not in {one.id for one in self._active(session, identities)[0]}:
+            if id_ not in {one.id for one in self._active(session, identities).served}:
                 raise Conflict(f"certificate {id_} is not active, so it cannot be deactivated")
             self._set_state(session, id_, WITHDRAWN)
             return self._guarantees(session, identities)
@@ -311,10 +317,9 @@ class CertificateStore:
         profiles_of(certificate, identities)  # refuses one that fits none
         if why := self._evidence.refusal(session, certificate):
             raise SignatureRefused(why)
-        if restoring := Restoring.of(session, slot_of(certificate)):
-            row = session.get(StoredCertificate, id_)
-            added = None if row is None else row.added
-            restoring.require(certificate.digest, certificate.whole_delta, added)
+        row = session.get(StoredCertificate, id_)
+        if why := self._objection(session, certificate, None if row is None else row.added):
+            raise Conflict(why)
         return certificate
 
     def _take_turns(self, session: Session) -> None:
@@ -324,10 +329,32 @@ class CertificateStore:
             session.execute(text(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"))
 
     def _guarantees(self, session: Session, identities: Sequence[EngineIdentity]) -> Guarantees:
-        served, unsigned = self._active(session, identities)
+        served, unsigned, refused = self._active(session, identities)
         verified = {one.id: self._evidence.verified(session, one) for one in served}
         lost = withdrawn(session, [one.digest for one in served])
-        return Guarantees(identities, served, verified, [one.id for one in unsigned], lost)
+        for id_, why in refused.items():
+            if id_ not in self._warned:
+                _log.warning("certificate %s is not served: %s", id_, why)
+        self._warned |= set(refused)
+        without = [one.id for one in unsigned]
+        return Guarantees(identities, served, verified, without, lost, refused)
+
+    def _known(self, rows: Iterable[StoredCertificate]) -> dict[str, Certificate]:
+        """By id, the certificates of the files and of rows."""
+        return {id_: one for id_, (one, _) in self._files.items()} | _readable(rows)
+
+    def _restoring(self, session: Session, certificate: Certificate) -> Restoring | None:
+        def known() -> Iterable[Certificate]:
+            return self._known(session.scalars(select(StoredCertificate))).values()
+
+        return Restoring.of(session, certificate, known)
+
+    def _objection(
+        self, session: Session, certificate: Certificate, added: float | None
+    ) -> str | None:
+        """Why it cannot take the place of a withdrawn certificate; `added` None for a file."""
+        restoring = self._restoring(session, certificate)
+        return None if restoring is None else restoring.objection(certificate, added)
 
     def _find(self, session: Session, id_: str) -> tuple[Certificate, str]:
         """The certificate and its origin."""
@@ -350,10 +377,7 @@ class CertificateStore:
         row.state = state
         session.flush()
 
-    def _active(
-        self, session: Session, identities: Sequence[EngineIdentity]
-    ) -> tuple[list[Certificate], list[Certificate]]:
-        """Those that are served, and those that would be if they had the signature demanded."""
+    def _active(self, session: Session, identities: Sequence[EngineIdentity]) -> _Chosen:
         decided = {row.id: row for row in session.scalars(select(StoredCertificate))}
         activated = _readable(row for row in decided.values() if row.state == ACTIVE)
         fitting = [one for one in activated.values() if _fit(one, identities).profiles]
@@ -362,15 +386,19 @@ class CertificateStore:
             for id_, (certificate, _) in self._files.items()
             if not (id_ in decided and decided[id_].state in (ACTIVE, WITHDRAWN))
         ]
-        served, unsigned = [], []
+        chosen = _Chosen([], [], {})
         taken: set[str] = set()
         for candidates in (fitting, files):
             signed = [one for one in candidates if not self._evidence.refusal(session, one)]
-            unsigned += [one for one in candidates if one not in signed]
-            chosen = [one for one in signed if slot_of(one) not in taken]
-            served += chosen
-            taken |= {slot_of(one) for one in chosen}
-        return served, unsigned
+            chosen.unsigned.extend(one for one in candidates if one not in signed)
+            free = [one for one in signed if slot_of(one) not in taken]
+            if candidates is files:
+                why = {one.id: self._objection(session, one, None) for one in free}
+                chosen.refused.update((id_, one) for id_, one in why.items() if one)
+            served = [one for one in free if one.id not in chosen.refused]
+            chosen.served.extend(served)
+            taken |= {slot_of(one) for one in served}
+        return chosen
 
 
 def _unknown(id_: str) -> NotFound:
@@ -403,6 +431,23 @@ def _row(certificate: Certificate, origin: str, slot: str, state: str) -> Stored
     )
 
 
+def _active_in(session: Session, slot: str) -> list[StoredCertificate]:
+    """The active rows of a slot, also those stored under another one by an earlier release."""
+    rows = session.scalars(select(StoredCertificate).where(StoredCertificate.state == ACTIVE)).all()
+    alike = {id_ for id_, one in _readable(rows).items() if slot_of(one) == slot}
+    return [row for row in rows if row.slot == slot or row.id in alike]
+
+
+class _Chosen(NamedTuple):
+    """The certificates that are served, those that would be if they had the signature demanded, and
+    why others cannot take the place of a withdrawn one, by id.
+    """
+
+    served: list[Certificate]
+    unsigned: list[Certificate]
+    refused: dict[str, str]
+
+
 class _Fit(NamedTuple):
     """The profiles of an engine that a certificate is for, or why it is for none."""
 
@@ -417,14 +462,3 @@ def _fit(certificate: Certificate, identities: Sequence[EngineIdentity] | None) 
         return _Fit(profiles_of(certificate, identities), None)
     except CertificateMismatch as error:
         return _Fit((), str(error))
-
-
-def slot_of(certificate: Certificate) -> str:
-    """A digest of engine, profile and procedure: certificates that differ in one share no slot."""
-    procedure = ServedProcedure.of_certificate(certificate)  # raises without a fingerprint
-    fitted = certificate.fingerprint
-    engine = {} if fitted is None else fitted.to_json()
-    # Without a kind, the slot is that of the releases before there were kinds.
-    chosen = procedure if procedure.kind is not None else procedure[:-1]
-    named = json.dumps([chosen, engine | {"vote": procedure.vote}], sort_keys=True)
-    return hashlib.sha256(named.encode()).hexdigest()

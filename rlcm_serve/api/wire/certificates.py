@@ -142,7 +142,8 @@ class CertificateBody(Wire):
     verified: terms.VerifiedBy
     refusal: str | None = Field(examples=[None])
     """Why the service must not serve this certificate: it demands a signature of a trusted key, and
-    there is none. Null if it may.
+    there is none; or an alarm withdrew the guarantee of another certificate for the same questions,
+    and this one cannot take its place. Null if it may.
     """
     origin: str = Field(examples=["job cal_5f3a9c21d07e"])
     """Where the certificate comes from: a file, an upload or a calibration job."""

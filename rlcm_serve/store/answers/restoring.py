@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple, Self
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from rlcm_serve.errors import Conflict
+from calibration.certificate.certificate import Certificate
 from rlcm_serve.store.answers.table import WithdrawalRow
+from rlcm_serve.store.slots import slot_of, slots_of
 
 
 class Restoring(NamedTuple):
@@ -25,46 +27,71 @@ class Restoring(NamedTuple):
         times: k, how often the guarantee was withdrawn.
         delta: the most that the next certificate may have.
         since: Unix time of the last withdrawal, in seconds; problems must be drawn after it.
+        used: digests of the calibration traces of withdrawn certificates, as far as they are known.
     """
 
     certificate: str
     times: int
     delta: float
     since: float
+    used: frozenset[str]
 
     @classmethod
-    def of(cls, session: Session, slot: str) -> Self | None:
-        """What is demanded in a slot of certificates; None if nothing was withdrawn there."""
-        withdrawn = select(WithdrawalRow).where(WithdrawalRow.slot == slot)
-        rows = session.scalars(withdrawn.order_by(WithdrawalRow.time)).all()
+    def of(
+        cls, session: Session, certificate: Certificate, known: Callable[[], Iterable[Certificate]]
+    ) -> Self | None:
+        """What is demanded in the slot of a certificate; None if nothing was withdrawn there.
+
+        Args:
+            session: that reads the withdrawals.
+            certificate: of the slot.
+            known: returns all certificates that are known. Their slots are computed again, because
+                a withdrawal may be stored under the slot of an earlier release.
+        """
+        rows = session.scalars(select(WithdrawalRow).order_by(WithdrawalRow.time)).all()
+        if not rows:
+            return None
+        slot, slots = slot_of(certificate), slots_of(certificate)
+        alike = {one.digest: one for one in known() if slot_of(one) == slot}
+        rows = [row for row in rows if row.slot in slots or row.certificate in alike]
         if not rows:
             return None
         times = len(rows)
         delta = rows[0].delta / (times * (times + 1))
-        return cls(rows[-1].certificate, times, delta, rows[-1].time)
+        lost = (alike[row.certificate] for row in rows if row.certificate in alike)
+        used = frozenset(one.calibration_digest for one in lost)
+        return cls(rows[-1].certificate, times, delta, rows[-1].time, used)
 
-    def require(self, certificate: str, delta: float, added: float | None) -> None:
-        """Returns if a certificate may be activated in this slot.
+    def objection(self, certificate: Certificate, added: float | None) -> str | None:
+        """Why a certificate must not be activated in this slot; None if it may.
+
+        Beyond that its traces are others, when its problems were drawn is the operator's word.
 
         Args:
-            certificate: its digest; a withdrawn one stays withdrawn, whoever activates it.
-            delta: of the certificate, and of all that holds together with it.
+            certificate: the certificate; a withdrawn one stays withdrawn, whoever activates it.
             added: Unix time at which it was stored here; None for a file.
-
-        Raises:
-            Conflict: it was made before the withdrawal, or its delta is too large.
         """
-        if certificate == self.certificate:
-            return
+        if certificate.digest == self.certificate:
+            return None
         withdrawn = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")
-        if added is None or added < self.since:
-            raise Conflict(
-                f"the guarantee of this procedure was withdrawn on {withdrawn}, after this "
-                "certificate was made: fit one on problems drawn since, with `rlcm recalibrate`"
+        lost = f"the guarantee of this procedure was withdrawn on {withdrawn}"
+        again = "fit one on problems drawn since, with `rlcm recalibrate`"
+        if added is None:
+            return (
+                f"{lost}, and a file does not say when it was made: if its problems were drawn "
+                f"since, upload and activate it; otherwise {again}"
             )
-        if delta > self.delta * (1 + 1e-9):
-            raise Conflict(
-                f"delta of this certificate is {delta:g}, and the guarantee of this procedure was "
-                f"withdrawn {self.times} times: delta may be at most {self.delta:g} now. "
-                "`rlcm recalibrate` fits with that"
+        if added < self.since:
+            return f"{lost}, after this certificate was made: {again}"
+        if certificate.calibration_digest in self.used:
+            return (
+                f"{lost}, and this certificate was fitted on the same traces as a withdrawn one "
+                f"(calibration_digest {certificate.calibration_digest[:12]}): {again}"
             )
+        if certificate.whole_delta > self.delta * (1 + 1e-9):
+            return (
+                f"delta of this certificate is {certificate.whole_delta:g}, and the guarantee of "
+                f"this procedure was withdrawn {self.times} times: delta may be at most "
+                f"{self.delta:g} now. `rlcm recalibrate` fits with that"
+            )
+        return None
