@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client import Metric
@@ -32,13 +32,17 @@ def monitored(figures: MonitoringFigures, served: Sequence[Certificate]) -> Iter
 
     Args:
         figures: of the database, so that every process shows the same.
-        served: the active certificates, whose expected figures are shown beside.
+        served: the active certificates, whose expected figures are shown beside. Only their alarms
+            are shown, so alerts end when a certificate is replaced or deactivated.
     """
+    active = {one.digest for one in served}
+    alarming = [level for level in figures.levels if level.certificate in active]
     yield from _levels(figures.levels)
     yield from _tests(figures.levels)
     yield from shadowed(figures.levels)
-    yield _drift(figures.levels)
-    yield _withdrawn(figures)
+    yield _risk_alarms(alarming)
+    yield _drift(alarming)
+    yield _withdrawn(alarming, figures.withdrawn)
     yield from _expected(served)
     yield GaugeMetricFamily(
         "rlcm_audits_waiting",
@@ -101,18 +105,24 @@ def _tests(levels: Sequence[LevelFigures]) -> Iterator[Metric]:
             if (value := getattr(test, field)) is not None:
                 family.add_metric(names, value)
         yield family
+
+
+def _risk_alarms(levels: Sequence[LevelFigures]) -> Metric:
     alarmed = GaugeMetricFamily(
-        "rlcm_live_risk_alarmed", "1 once labels have shown a risk above alpha.", labels=_LEVEL
+        "rlcm_live_risk_alarmed",
+        "1 once labels have shown a risk above alpha; of active certificates.",
+        labels=_LEVEL,
     )
-    for names, test in tested:
-        alarmed.add_metric(names, test.alarmed_at is not None)
-    yield alarmed
+    for level in levels:
+        if level.test is not None:
+            alarmed.add_metric(_names(level), level.test.alarmed_at is not None)
+    return alarmed
 
 
 def _drift(levels: Sequence[LevelFigures]) -> Metric:
     alarmed = GaugeMetricFamily(
         "rlcm_live_drift_alarmed",
-        "1 once the test of this statistic has found drift.",
+        "1 once the test of this statistic has found drift; of active certificates.",
         labels=(*_LEVEL, "statistic"),
     )
     for level in levels:
@@ -121,14 +131,14 @@ def _drift(levels: Sequence[LevelFigures]) -> Metric:
     return alarmed
 
 
-def _withdrawn(figures: MonitoringFigures) -> Metric:
+def _withdrawn(levels: Sequence[LevelFigures], withdrawn: Container[str]) -> Metric:
     family = GaugeMetricFamily(
         "rlcm_live_withdrawn",
-        "1 for a certificate whose guarantee is withdrawn, 0 for the other monitored ones.",
+        "1 for an active certificate whose guarantee is withdrawn, 0 for the other active ones.",
         labels=("certificate",),
     )
-    for name in sorted({level.certificate[:12] for level in figures.levels}):
-        family.add_metric((name,), name in figures.withdrawn)
+    for name in sorted({level.certificate[:12] for level in levels}):
+        family.add_metric((name,), name in withdrawn)
     return family
 
 

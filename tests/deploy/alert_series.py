@@ -76,3 +76,10 @@ QUIET: dict[str, str] = {
     'rlcm_monitoring_behind_seconds{instance="b"}': "0+60x120",  # another process looks
 }
 """A service that is well."""
+
+REPLACED: dict[str, str] = {
+    f'rlcm_live_risk_alarmed{{{LEVEL}, instance="a"}}': "1x90 _x30",
+    'rlcm_live_withdrawn{certificate="c1", instance="a"}': "1x90 _x30",
+    f'rlcm_live_drift_alarmed{{{LEVEL}, statistic="tokens", instance="a"}}': "1x90 _x30",
+}
+"""A certificate that was replaced after its alarms: it has no series then."""

@@ -13,7 +13,7 @@ from rlcm_serve.store.job import JobState
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.request_metrics import ServedRequest
 from tests.rlcm_serve.scripted_engine import ScriptedEngine, certificate
-from tests.rlcm_serve.telemetry.figures import FIGURES
+from tests.rlcm_serve.telemetry.figures import figures_of
 from tests.rlcm_serve.telemetry.solutions import QUESTION, solution
 
 
@@ -27,14 +27,15 @@ async def _exposition() -> str:
     engine.started.set()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "one.json"
-        certificate({0.1: ExitPolicy()}).save(file)
+        made = certificate({0.1: ExitPolicy()})
+        made.save(file)
         service = Service(engine, [file])
         metrics.watch(
             admission=Admission(1, 1),
             aggregations=Admission(1, 1),
             service=service,
             jobs=lambda: {JobState.DONE: 1},
-            monitoring=lambda: FIGURES,
+            monitoring=lambda: figures_of(made),
         )
         metrics.requests.ended(ServedRequest("/solve", "POST", 200, 1.0, 0.5, client_gone=True))
         metrics.questions.solved(QUESTION, solution(), 1.0)

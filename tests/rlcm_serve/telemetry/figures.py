@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from calibration import Certificate
 from rlcm_serve.solving.guarantees import Withdrawn
 from rlcm_serve.store.answers.figures import (
     DriftFigures,
@@ -60,4 +61,14 @@ FIGURES = MonitoringFigures(
 NEW = replace(
     FIGURES, looked=None, waiting=0, oldest=None, levels=(replace(LEVEL, questions=0, test=None),)
 )
-WITHDRAWN = replace(FIGURES, withdrawn={DIGEST[:12]: Withdrawn("risk alarm", 1100.0)})
+_LOST = Withdrawn("risk alarm", 1100.0)
+WITHDRAWN = replace(FIGURES, withdrawn={DIGEST[:12]: _LOST})
+
+
+def figures_of(certificate: Certificate, figures: MonitoringFigures = FIGURES) -> MonitoringFigures:
+    """The same figures of another certificate."""
+    return replace(
+        figures,
+        levels=tuple(replace(one, certificate=certificate.digest) for one in figures.levels),
+        withdrawn={certificate.id: _LOST} if figures.withdrawn else {},
+    )

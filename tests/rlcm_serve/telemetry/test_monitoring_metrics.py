@@ -1,24 +1,27 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
+from calibration import Certificate, ExitPolicy
 from rlcm_serve.store.answers.figures import MonitoringFigures
 from rlcm_serve.telemetry.metrics import Metrics
-from tests.rlcm_serve.telemetry.figures import FIGURES, NEW, WITHDRAWN
+from rlcm_serve.telemetry.monitoring_metrics import monitored
+from tests.rlcm_serve.scripted_engine import certificate
+from tests.rlcm_serve.telemetry.figures import FIGURES, LEVEL, NEW, WITHDRAWN, figures_of
 
+ACTIVE = certificate({0.1: ExitPolicy(lambda_high=0.9)})
 Series = dict[tuple[str, str], float]
 
 
-def series(figures: MonitoringFigures) -> Series:
-    """The page's series of live monitoring, by name and last label."""
-    metrics = Metrics()
-    metrics.watch(monitoring=lambda: figures)
+def series(figures: MonitoringFigures, served: Sequence[Certificate] = (ACTIVE,)) -> Series:
+    """The series of live monitoring, by name and last label."""
     return {
         (sample.name, sample.labels.get(family_label(sample.labels), "")): sample.value
-        for family in text_string_to_metric_families(metrics.page()[0].decode())
+        for family in monitored(figures_of(ACTIVE, figures), served)
         for sample in family.samples
         if "live" in sample.name or "audit" in sample.name or "monitoring" in sample.name
     }
@@ -62,6 +65,22 @@ def test_what_waits_for_a_label_is_shown_with_its_age() -> None:
 def test_a_withdrawn_certificate_is_marked() -> None:
     assert series(FIGURES)["rlcm_live_withdrawn", ""] == 0
     assert series(WITHDRAWN)["rlcm_live_withdrawn", ""] == 1
+
+
+def test_alerts_end_when_a_certificate_is_replaced() -> None:
+    """Its figures stay, and no series on which an alert fires."""
+    assert LEVEL.test is not None
+    alarmed = replace(LEVEL, test=replace(LEVEL.test, alarmed_at=1100.0))
+    figures = replace(WITHDRAWN, levels=(alarmed,))
+    alarms = {
+        ("rlcm_live_risk_alarmed", "0.1"),
+        ("rlcm_live_drift_alarmed", "confidence"),
+        ("rlcm_live_withdrawn", ""),
+    }
+    before, after = series(figures), series(figures, [certificate({0.1: ExitPolicy()})])
+    assert {before[one] for one in alarms} == {1}
+    assert not {name for name, _ in alarms} & {name for name, _ in after}
+    assert after["rlcm_live_labels", "wrong"] == 15
 
 
 def test_what_is_not_known_is_left_out() -> None:
