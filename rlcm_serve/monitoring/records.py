@@ -127,6 +127,9 @@ class Action(StrEnum):
     NONE = "none"
 
 
+WITHDRAWING = (Action.WITHDRAW, Action.SMALLER_LEVEL)
+
+
 class Hook(StrEnum):
     """Whether the webhook was told of an event."""
 

@@ -30,6 +30,7 @@ from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import profiles_of
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.answers.restoring import Restoring
+from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.answers.withdrawals import restore, withdrawn
 from rlcm_serve.store.certificate_table import (
     ACTIVE,
@@ -41,8 +42,10 @@ from rlcm_serve.store.database import Database
 from rlcm_serve.store.evidence import Evidence
 from rlcm_serve.store.rehearsals.stored import end_rehearsal
 from rlcm_serve.store.report_data import StoredReports
-from rlcm_serve.store.slots import slot_of
+from rlcm_serve.store.slots import slot_of, slots_of
 
+SERVED_ELSEWHERE = 3600.0
+"""Seconds after an answer under a certificate in which another process may still have its file."""
 _log = logging.getLogger(__name__)
 
 
@@ -236,6 +239,30 @@ class CertificateStore:
         """What the next certificate of this one's procedure must be like, after a withdrawal."""
         with self._database.reading() as session:
             return self._restoring(session, certificate)
+
+    def is_replaced(self, digest: str, slot: str, served: Sequence[Certificate]) -> bool:
+        """Whether a certificate that was active has no place any more.
+
+        One that is not served here may be active in another process, which may have another engine.
+
+        Args:
+            digest: of the certificate.
+            slot: of the certificate, as it is stored.
+            served: the certificates that this process serves.
+        """
+        if digest in {one.digest for one in served}:
+            return False
+        with self._database.reading() as session:
+            row = session.get(StoredCertificate, digest[:12])
+            if row is not None and row.state != STORED:
+                return row.state == WITHDRAWN
+            rows = select(StoredCertificate).where(StoredCertificate.state == ACTIVE)
+            if any(slot in slots_of(one) for one in _readable(session.scalars(rows)).values()):
+                return True
+            after = self._database.now(session) - SERVED_ELSEWHERE
+            given = AnswerRow.certificate == digest, AnswerRow.started > after
+            is_elsewhere = session.scalar(select(select(AnswerRow).where(*given).exists()))
+        return not is_elsewhere and any(slot in slots_of(one) for one in served)
 
     def require_signature(self, certificate: Certificate) -> None:
         """Returns unless a signature is demanded and none of this certificate is known.

@@ -14,12 +14,14 @@ from typing import NoReturn
 import httpx
 from sqlalchemy import select
 
+from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
 from rlcm_serve.errors import DatabaseRefused, NoReport, NotFound, NotReady
 from rlcm_serve.monitoring.advance import Monitor, advance, alarm_text
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.losses import SeenAnswer, kinds_of
 from rlcm_serve.monitoring.records import (
+    WITHDRAWING,
     Action,
     EventKind,
     Hook,
@@ -105,6 +107,7 @@ class Betting:
         self._mark = mark
         self._holder = secrets.token_hex(8)
         self._registered: set[str] = set()
+        self._served: Sequence[Certificate] = ()
         self._times = _Times()
         self._tries: dict[int, int] = {}
         self.on_alarm: Callable[[MonitorEvent], None] = lambda event: None
@@ -132,7 +135,9 @@ class Betting:
     def work(self, guarantees: CurrentGuarantees) -> bool:
         """One look at what is new; False if another process holds the lease."""
         with suppress(NotReady):
-            self._register(guarantees())
+            now_served = guarantees()
+            self._served = now_served.certificates
+            self._register(now_served)
         now = self.monitors.now()
         mark = self.monitors.note_mark(self._holder, self._mark(), now + LEASE)
         if not self._claim(now):
@@ -186,14 +191,20 @@ class Betting:
         after = advance(monitor, answers, now, self._seed(monitor))
         has_alarmed = after.alarmed is not None and monitor.alarmed is None
         tells = has_alarmed and monitor.what is not MonitorKind.SHADOW
-        return Step(watched, after, self._event(after, now) if tells else None)
+        return Step(watched, after, self._event(watched, after, now) if tells else None)
 
     def _seed(self, monitor: Monitor) -> bytes:
         return self._draw.digest(f"ties {monitor.certificate} {monitor.alpha!r}")
 
-    def _event(self, monitor: Monitor, now: float) -> MonitorEvent:
+    def _event(self, watched: Watched, monitor: Monitor, now: float) -> MonitorEvent:
         text, figures = alarm_text(monitor, self._seed(monitor))
         action = Action(self._actions.of(monitor.certificate[:12], monitor.what.value))
+        # A late label says nothing about the certificate that is in its place now.
+        if action in WITHDRAWING and self._certificates.is_replaced(
+            monitor.certificate, watched.slot, self._served
+        ):
+            action = Action.WARN
+            text += "; the certificate is no longer active, so nothing is withdrawn"
         return MonitorEvent(
             time=now,
             certificate=monitor.certificate,

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from rlcm_serve.monitoring.advance import Monitor
 from rlcm_serve.monitoring.losses import SeenAnswer
 from rlcm_serve.monitoring.records import (
+    WITHDRAWING,
     Action,
     EventKind,
     Hook,
@@ -172,7 +173,7 @@ class StoredMonitors:
 
     def _act(self, session: Session, watched: Watched, event: MonitorEvent) -> None:
         add_event(session, event)
-        if event.action not in (Action.WITHDRAW, Action.SMALLER_LEVEL):
+        if event.action not in WITHDRAWING:
             return
         below = event.alpha if event.action is Action.SMALLER_LEVEL else None
         is_new = withdraw(

@@ -23,9 +23,17 @@ from calibration.monitoring.reference import ReferenceCounts
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.losses import SeenAnswer
-from rlcm_serve.monitoring.records import EventKind, GivenAnswer, Hook, Label, MonitorKind
+from rlcm_serve.monitoring.records import (
+    Action,
+    EventKind,
+    GivenAnswer,
+    Hook,
+    Label,
+    MonitorKind,
+)
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.shares import AuditShares
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.store.answers.betting import Betting
@@ -197,6 +205,51 @@ def test_an_alarm_does_what_is_configured_once(database: Database, action: str) 
     said = [event.action.value for event in events if event.what is EventKind.WITHDRAWN]
     assert said == [action] * len(wanted)
     assert {event.hook for event in events} == {Hook.NONE}
+
+
+SUCCESSOR = certificate({0.1: ExitPolicy(lambda_high=0.7)}, delta=0.05)
+
+
+@pytest.mark.parametrize("how", ["activated", "deactivated", "another file", "still served"])
+def test_late_labels_of_a_replaced_certificate_withdraw_nothing(
+    database: Database, how: str
+) -> None:
+    """Another process may serve the first certificate's file, as its recent answers tell."""
+    betting, store = betting_on(database, drift_alarm="none"), CertificateStore(database)
+    for one in (CERTIFICATE, SUCCESSOR):
+        store.add(one, "upload")
+    betting.work(lambda: GUARANTEES)
+    if how in ("activated", "deactivated"):
+        store.activate(CERTIFICATE.id, [IDENTITY])
+    if how == "activated":
+        store.activate(SUCCESSOR.id, [IDENTITY])
+    elif how == "deactivated":
+        store.deactivate(CERTIFICATE.id, [IDENTITY])
+    served = [] if how == "deactivated" else [SUCCESSOR]
+    fill(database, 300, wrong=0.5)
+    if how == "still served":
+        StoredAnswers(database, DRAW).add([replace(given(1000), started=time.time() - 60)])
+    betting.work(lambda: Guarantees([IDENTITY], served))
+    (alarm,) = (one for one in betting.monitors.events() if one.what is EventKind.RISK_ALARM)
+    with database.reading() as session:
+        lost = set(withdrawn(session))
+    if how == "still served":
+        assert (alarm.action, lost) == (Action.WITHDRAW, {CERTIFICATE.id})
+        return
+    assert (alarm.action, lost) == (Action.WARN, set())
+    assert alarm.text.endswith("no longer active, so nothing is withdrawn")
+    assert store.activate(SUCCESSOR.id, [IDENTITY]).certificates == (SUCCESSOR,)
+
+
+def test_a_certificate_of_another_engine_is_withdrawn_by_whoever_looks(database: Database) -> None:
+    betting = betting_on(database, drift_alarm="none")
+    betting.work(lambda: GUARANTEES)
+    other = replace(IDENTITY, model="m1")
+    there = certificate({0.1: ExitPolicy()}, fingerprint=fingerprint_of(other))
+    fill(database, 300, wrong=0.5)
+    betting.work(lambda: Guarantees([other], [there]))
+    with database.reading() as session:
+        assert set(withdrawn(session)) == {CERTIFICATE.id}
 
 
 @pytest.mark.parametrize(
