@@ -275,6 +275,7 @@ class Betting:
             before = now - self._settings.answers_days * 86_400
             while self.monitors.cut(before):  # in short transactions
                 pass
+            self.monitors.cut_history(before)
             self._times.cut = now
 
     async def _tell(self) -> None:

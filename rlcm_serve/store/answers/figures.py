@@ -21,8 +21,8 @@ from rlcm_serve.store.answers.withdrawals import withdrawn
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.figures import ShadowFigures, shadow_figures
 
-HISTORY = 1000
-"""Rows of a level's history that are shown."""
+HISTORY = 300
+"""Points of a level's history that are shown, from its first row to its last."""
 
 
 @dataclass(frozen=True, slots=True)

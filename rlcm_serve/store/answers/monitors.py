@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import BigInteger, Select, bindparam, cast, delete, func, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -219,25 +219,36 @@ class StoredMonitors:
             )
 
     def add_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Stores how levels are now; each row has certificate, alpha, time and figures."""
+        """Stores how levels are now; each row has certificate, alpha, time and figures.
+
+        A row that says nothing new is left out.
+        """
         with self._database.session() as session:
-            session.add_all(
-                HistoryRow(
-                    certificate=row["certificate"],
-                    alpha=row["alpha"],
-                    time=row["time"],
-                    figures=json.dumps(row["figures"]),
-                )
-                for row in rows
-            )
+            for row in rows:
+                figures = json.dumps(row["figures"])
+                of_level = _history_of(row["certificate"], row["alpha"])
+                last = select(HistoryRow.figures).where(*of_level).order_by(HistoryRow.time.desc())
+                if session.scalar(last.limit(1)) != figures:
+                    session.add(HistoryRow(**{**row, "figures": figures}))
 
     def history(self, certificate: str, alpha: float, most: int) -> list[dict[str, Any]]:
-        """How a level was, the oldest first: the latest `most` rows."""
-        of_level = HistoryRow.certificate == certificate, HistoryRow.alpha == alpha
-        rows = select(HistoryRow).where(*of_level).order_by(HistoryRow.time.desc()).limit(most)
+        """How a level was, the oldest first: about `most` rows, evenly spaced over all times."""
+        of_level, time = _history_of(certificate, alpha), HistoryRow.time
         with self._database.reading() as session:
-            found = [{"time": row.time} | json.loads(row.figures) for row in session.scalars(rows)]
-        return found[::-1]
+            ends = select(func.min(time), func.max(time)).where(*of_level)
+            first, last = session.execute(ends).one()
+            if first is None:
+                return []
+            step = (last - first) / most or 1.0
+            latest = select(func.max(time)).where(*of_level)
+            latest = latest.group_by(cast((time - first) / step, BigInteger))
+            rows = select(HistoryRow).where(*of_level, time.in_(latest)).order_by(time)
+            return [{"time": row.time} | json.loads(row.figures) for row in session.scalars(rows)]
+
+    def cut_history(self, before: float) -> None:
+        """Deletes how levels were before a time."""
+        with self._database.session() as session:
+            session.execute(delete(HistoryRow).where(HistoryRow.time < before))
 
     def cut(self, before: float, limit: int = 1000) -> int:
         """Deletes the oldest answers given before a time, with their labels; returns how many.
@@ -324,6 +335,10 @@ def _after(monitor: Monitor) -> tuple[Any, ...]:
     """The condition on answers that come after the last one seen."""
     seen = tuple_(monitor.started, monitor.sequence)
     return *_of_level(monitor), tuple_(*_ORDER) > seen
+
+
+def _history_of(certificate: str, alpha: float) -> tuple[Any, ...]:
+    return HistoryRow.certificate == certificate, HistoryRow.alpha == alpha
 
 
 def _row(one: Watched) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, insert, select, update
 
 from calibration import ExitPolicy
 from calibration.certificate.report_data import ReportData, ReportLevel, report_data_path
@@ -39,7 +39,7 @@ from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.store.answers.betting import Betting
 from rlcm_serve.store.answers.monitors import Step
 from rlcm_serve.store.answers.stored import StoredAnswers
-from rlcm_serve.store.answers.table import BettingRow, MonitorRow
+from rlcm_serve.store.answers.table import BettingRow, HistoryRow, MonitorRow
 from rlcm_serve.store.answers.withdrawals import withdraw, withdrawn
 from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.certificates import CertificateStore
@@ -403,6 +403,41 @@ def test_old_answers_are_deleted_with_their_labels(betting: Betting, database: D
     assert betting.monitors.cut(before=2.0, limit=15) == 15
     assert betting.monitors.cut(before=2.0, limit=15) == 5
     assert StoredAnswers(database, DRAW).find([given(3).id], ANYONE) == {}
+
+
+def history_row(number: int, minutes: float) -> dict[str, Any]:
+    key = {"certificate": CERTIFICATE.digest, "alpha": 0.1, "time": 60 * minutes}
+    return key | {"figures": {"answers": number}}
+
+
+def test_a_history_of_months_is_shown_from_end_to_end(betting: Betting, database: Database) -> None:
+    rows = [history_row(number, 5 * number) for number in range(288 * 30)]
+    stored = [row | {"figures": json.dumps(row["figures"])} for row in rows]
+    with database.session() as session:
+        session.execute(insert(HistoryRow), stored)
+    shown = betting.monitors.history(CERTIFICATE.digest, 0.1, 300)
+    assert 290 <= len(shown) <= 301
+    times = [row["time"] for row in shown]
+    assert times[-1] == rows[-1]["time"]
+    assert times[0] <= 300 * 30
+    assert np.diff(times).max() <= 300 * 60
+    assert shown[-1]["answers"] == len(rows) - 1
+    assert betting.monitors.history(CERTIFICATE.digest, 0.2, 300) == []
+
+
+def test_history_has_no_row_without_news_and_old_rows_are_deleted(
+    betting: Betting, database: Database
+) -> None:
+    for number, minutes in ((1, 0), (1, 5), (2, 10), (2, 15)):
+        betting.monitors.add_history([history_row(number, minutes)])
+    assert [row["time"] / 60 for row in betting.monitors.history(CERTIFICATE.digest, 0.1, 300)] == [
+        0,
+        10,
+    ]
+    Betting(database, Settings(answers_days=10), DRAW, CertificateStore(database)).work(
+        lambda: GUARANTEES
+    )
+    assert betting.monitors.history(CERTIFICATE.digest, 0.1, 300) == []
 
 
 def work_until_killed(url: str) -> subprocess.Popen[bytes]:

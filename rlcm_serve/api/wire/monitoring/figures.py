@@ -142,7 +142,9 @@ class MonitoredLevel(Wire):
     drift_alarmed_at: str | None = Field(examples=[None])
     """When the first statistic moved, as an ISO 8601 time in UTC; null if none did."""
     history: list[HistoryPoint] = Field(examples=[[HistoryPoint.example()]])
-    """The level over time, the oldest first."""
+    """The level over time, the oldest first: about 300 points, evenly spaced over all the days for
+    which answers are kept.
+    """
 
 
 class MonitoredCertificate(Wire):
