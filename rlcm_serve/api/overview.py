@@ -57,6 +57,7 @@ async def overview(context: Context, caller: Caller) -> OverviewBody:
         version=version("rlcm-serve"),
         model=context.model_names[0],
         figures="service" if own is None else "key",
+        may_administer=caller.may(Scope.ADMIN),
         engine=await _engine(context, own),
         requests=RequestsNow(
             in_flight=round(readout.total("rlcm_http_requests_in_flight")) if own is None else None

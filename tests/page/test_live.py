@@ -90,8 +90,10 @@ def answers(count: int) -> list[dict[str, Any]]:
     return found
 
 
-def open_view(visitor: Visitor, told: dict[str, Any], *, listed: int = 200) -> None:
-    alter(visitor, "overview", figures="service")
+def open_view(
+    visitor: Visitor, told: dict[str, Any], *, listed: int = 200, **overview: Any
+) -> None:
+    alter(visitor, "overview", figures="service", **overview)
     tell(visitor, "monitoring", told)
     tell(visitor, "answers?limit=200", {"answers": answers(listed), "next": None})
     visitor.go("#/operate")

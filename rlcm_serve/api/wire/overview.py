@@ -188,6 +188,10 @@ class OverviewBody(Wire):
     """Name of the model that is served."""
     figures: Literal["service", "key"] = Field(examples=["service"])
     """Whose questions the figures count: those of all callers, or of the key that asks."""
+    may_administer: bool = Field(examples=[True])
+    """Whether the caller may start calibration jobs and change certificates: the key has the scope
+    `admin`, or the service needs no key.
+    """
     engine: EngineNow = Field(examples=[{"state": "ready", "ready": True}])
     """State of the engine."""
     requests: RequestsNow = Field(examples=[{"in_flight": 2}])

@@ -83,6 +83,7 @@ async def test_before_the_first_question_everything_is_there(running: Running) -
     assert found["saved"]["share"] is None
     assert found["exits"] == dict.fromkeys(("high", "low", "natural", "budget", "cancelled"), 0)
     assert (found["jobs"], found["jobs_error"]) == ([], None)
+    assert found["may_administer"] is True
     assert 0 < found["uptime_s"] < 60
     assert found["time"].endswith("+00:00")
 

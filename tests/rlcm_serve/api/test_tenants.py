@@ -117,6 +117,7 @@ async def test_the_overview_of_a_key_counts_only_its_own_questions(tenants: Tena
         "scraper": ("service", 3),
         "operator": ("service", 3),
     }
+    assert [name for name, found in seen.items() if found["may_administer"]] == ["operator"]
     assert seen["one"]["tokens"]["reasoning"] == 2 * seen["two"]["tokens"]["reasoning"] > 0
     assert seen["one"]["requests"]["in_flight"] is None
     assert seen["one"]["engine"]["requests"] is None

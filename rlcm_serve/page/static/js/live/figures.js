@@ -87,7 +87,7 @@ export function verdictOf(level) {
  * @returns {Verdict}
  */
 export function overall({ certificates }) {
-  const lost = certificates.filter(({ guarantee }) => guarantee !== "given");
+  const lost = certificates.filter(({ active, guarantee }) => active && guarantee !== "given");
   const levels = certificates.filter(({ active }) => active).flatMap((one) => one.levels);
   const tested = levels.filter(({ test }) => test !== null && test.risk !== null);
   if (levels.some(({ test }) => test?.alarmed) || lost.length) {

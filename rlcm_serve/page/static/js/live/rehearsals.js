@@ -2,9 +2,10 @@
 
 import { Problem } from "../api.js";
 import { h, replace, setText } from "../dom.js";
-import { measured, number, percent, sentence } from "../format.js";
+import { measured, number, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { timeOf } from "../operate/job-log.js";
+import { confirmed } from "./confirmed.js";
 
 /**
  * @typedef {{ of: number, value: number | null, low: number | null, high: number | null }} Figure
@@ -157,52 +158,21 @@ function levelRow(level) {
 }
 
 /**
- * The button, and what it asks before anything changes.
- *
  * @param {string} id
  * @param {import("../api.js").Api} api
  * @param {() => void} onActivated
  */
 function activation(id, api, onActivated) {
-  const said = h("p", { role: "status", hidden: true });
-  const first = h("button", { type: "button", onclick: () => ask(true) }, "Activate ", h("span", { class: "unseen" }, id));
-  const yes = h("button", { type: "button", class: "primary", onclick: activate }, "Activate now");
-  const no = h("button", { type: "button", class: "quiet", onclick: () => ask(false) }, "Cancel");
-  const question = h(
-    "div",
-    { hidden: true },
-    h("p", null, "Questions that this certificate covers will be answered under it, with its guarantee, in place of the certificate that covers them now."),
-    h("div", { class: "row" }, yes, no),
-  );
-
-  /** @param {boolean} open */
-  function ask(open) {
-    said.hidden = true;
-    question.hidden = !open;
-    first.hidden = open;
-    (open ? yes : first).focus();
-  }
-
-  async function activate() {
-    yes.disabled = true;
-    try {
+  return confirmed({
+    verb: "Activate",
+    id,
+    question: "Questions that this certificate covers will be answered under it, with its guarantee, in place of the certificate that covers them now.",
+    yes: "Activate now",
+    not: "Not activated",
+    async run() {
       await api.post(`certificates/${encodeURIComponent(id)}/activate`, PATIENCE_MS);
-      question.hidden = true;
-      tell("● This certificate is active.");
       onActivated();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      tell(`Not activated: ${sentence(error.detail)}`);
-    } finally {
-      yes.disabled = false;
-    }
-  }
-
-  /** @param {string} words */
-  function tell(words) {
-    said.hidden = false;
-    setText(said, words);
-  }
-
-  return h("div", { class: "activation" }, first, question, said);
+      return "● This certificate is active.";
+    },
+  }).element;
 }

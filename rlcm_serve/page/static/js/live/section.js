@@ -7,11 +7,13 @@ import { driftSection } from "./drift.js";
 import { eventDays } from "./events.js";
 import { overall } from "./figures.js";
 import { certificateCards } from "./kept.js";
+import { recalibrations } from "./recalibration.js";
 import { LISTED, recentAnswers } from "./recent.js";
-import { steps } from "./todo.js";
+import { lost, steps } from "./todo.js";
 import { reasons } from "./why.js";
 
 /** @typedef {import("./figures.js").Monitoring} Monitoring */
+/** @typedef {import("../operate/overview.js").Job} Job */
 
 const EVERY_MS = 20_000;
 const PATIENCE_MS = 10_000;
@@ -21,15 +23,17 @@ const PATIENCE_MS = 10_000;
  *
  * @param {import("../api.js").Api} api
  * @param {{ drift: HTMLElement, answers: HTMLElement }} beside
- * @returns {{ questions: HTMLElement[], details: HTMLElement[], look: (mayRead: boolean, titles: Map<string, string>) => void }} `look` asks the
- *   service, at most every 20 seconds
+ * @param {() => void} onStarted a job
+ * @returns {{ questions: HTMLElement[], details: HTMLElement[], look: (mayRead: boolean, titles: Map<string, string>, mayAdminister: boolean, jobs: Job[]) => void }}
+ *   `look` asks the service, at most every 20 seconds; `jobs` are the latest ones
  */
-export function liveSections(api, beside) {
+export function liveSections(api, beside, onStarted) {
   const verdict = h("p", { class: "verdict", role: "status" });
   const note = h("p", { class: "muted" });
   const why = h("div");
   const events = h("div");
   const todo = h("div");
+  const again = recalibrations(api, onStarted);
   const audit = h("p", { class: "muted" });
   const cards = h("div", { class: "live-certificates" });
   const drift = h("div");
@@ -39,7 +43,7 @@ export function liveSections(api, beside) {
     section("question kept", "Is the promise kept now?", verdict, note),
     section("question why", "Why, or why not?", why),
     section("question changed", "What changed?", events),
-    section("question todo", "What do I do?", todo),
+    section("question todo", "What do I do?", todo, again.element),
   ];
   const details = [
     risks,
@@ -52,14 +56,15 @@ export function liveSections(api, beside) {
   let latest = "";
   let due = 0;
 
-  /** @param {Monitoring} body @param {Map<string, string>} titles */
-  function show(body, titles) {
+  /** @param {Monitoring} body @param {Map<string, string>} titles @param {boolean} mayAdminister */
+  function show(body, titles, mayAdminister) {
     const { mark, kind, words } = overall(body);
     verdict.className = `verdict ${kind}`;
     setText(verdict, `${mark} ${words}`);
     setText(note, "");
     setText(audit, `${percent(body.audit.share)} of all answers are drawn at random for a label. The interval beside a live risk holds however often you look.`);
     risks.hidden = false;
+    again.update(mayAdminister ? lost(body) : []);
     const next = JSON.stringify([body.certificates, body.events, body.audit, ...titles]);
     if (next === shape) return;
     shape = next;
@@ -86,6 +91,7 @@ export function liveSections(api, beside) {
     replace(events, h("p", { class: "muted" }, "Not known either."));
     replace(todo, h("p", null, remedy));
     for (const part of [cards, drift, recent]) replace(part);
+    again.update([]);
     risks.hidden = true;
     charts = [];
   }
@@ -101,12 +107,13 @@ export function liveSections(api, beside) {
   return {
     questions,
     details,
-    async look(mayRead, titles) {
+    async look(mayRead, titles, mayAdminister, jobs) {
+      again.follow(jobs);
       if (!mayRead) return none("This key may not read metrics, so the page cannot show whether the promise is kept.", "Use a key with the scope “metrics”, or ask the operator of the service.");
       if (Date.now() < due) return;
       due = Date.now() + EVERY_MS;
       try {
-        show(/** @type {Monitoring} */ (await api.get("monitoring", undefined, PATIENCE_MS)), titles);
+        show(/** @type {Monitoring} */ (await api.get("monitoring", undefined, PATIENCE_MS)), titles, mayAdminister);
         await list();
       } catch (error) {
         if (!(error instanceof Problem)) throw error;

@@ -17,15 +17,26 @@ const NAMED = 2;
  * @returns {HTMLElement}
  */
 export function steps(body) {
-  const found = [...lost(body), ...drifted(body), ...late(body), ...labels(body)];
+  const found = [...broken(body), ...drifted(body), ...late(body), ...labels(body)];
   if (!found.length) return h("p", null, h("b", null, "✓ Nothing."), " There is no alarm, no answer waits for a label, and the promise is tested as labels come.");
   return h("ol", { class: "steps" }, found.map((children) => h("li", null, children)));
 }
 
+/**
+ * The active certificates whose guarantee is withdrawn; one that was replaced needs nothing any more.
+ *
+ * @param {Monitoring} body
+ */
+export function lost({ certificates }) {
+  return certificates.filter(({ active, guarantee }) => active && guarantee === "withdrawn").map(({ id }) => id);
+}
+
 /** @param {Monitoring} body */
-function lost({ certificates }) {
-  const withdrawn = certificates.filter(({ guarantee }) => guarantee === "withdrawn");
-  const alarmed = certificates.filter((one) => !withdrawn.includes(one) && one.levels.some(({ test }) => test?.alarmed));
+function broken(body) {
+  const active = body.certificates.filter((one) => one.active);
+  const ids = lost(body);
+  const withdrawn = active.filter(({ id }) => ids.includes(id));
+  const alarmed = active.filter((one) => !withdrawn.includes(one) && one.levels.some(({ test }) => test?.alarmed));
   return [
     ...calibrateAgain("Get the guarantee back: ", withdrawn, runbook("RlcmGuaranteeWithdrawn", withdrawn[0]?.runbook)),
     ...calibrateAgain("Look at the alarm: ", alarmed, runbook("RlcmRiskAlarm")),

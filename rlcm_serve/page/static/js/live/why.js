@@ -31,7 +31,7 @@ export function reasons({ certificates }) {
 
 /** @param {Monitoring["certificates"]} certificates */
 function lost(certificates) {
-  const all = certificates.filter(({ guarantee }) => guarantee !== "given");
+  const all = certificates.filter(({ active, guarantee }) => active && guarantee !== "given");
   const more = all.length > NAMED && h("li", null, `${count(all.length - NAMED, "more certificate")} below.`);
   const named = all
     .slice(0, NAMED)

@@ -1,7 +1,7 @@
 /** Calibration jobs: how far they are, and what they have to tell. */
 
 import { h, replace, setText } from "../dom.js";
-import { duration, measured, number } from "../format.js";
+import { duration, measured, number, sentence } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { jobLog, timeOf } from "./job-log.js";
 
@@ -87,6 +87,22 @@ function jobItem(id, api) {
       if (!element.isConnected && job.state === "recording") log.element.open = true;
     },
   };
+}
+
+/**
+ * How far a job is, in a line.
+ *
+ * @param {Job} job
+ */
+export function jobWords({ id, state, done, total, error }) {
+  const { mark, word } = STATES[state] ?? { mark: "?", word: state };
+  const far = state === "recording" ? `, ${number(done)} of ${number(total)} rollouts recorded` : "";
+  return `${mark} Job ${id}: ${word}${far}${error ? `. ${sentence(error)}` : ""}`;
+}
+
+/** @param {Job} job */
+export function hasEnded({ state }) {
+  return ["done", "failed", "cancelled"].includes(state);
 }
 
 /** @param {Job} job */

@@ -19,6 +19,7 @@ import { generatedOf } from "../generated.js";
  * @property {string} version
  * @property {string} model
  * @property {string} figures whose they are: "service", or "key" for those of the key alone
+ * @property {boolean} may_administer whether the key may change certificates and start jobs
  * @property {{ state: string, detail: string, ready: boolean, restarts: number,
  *   requests: number | null }} engine
  * @property {{ in_flight: number | null }} requests over HTTP, the one that asks included

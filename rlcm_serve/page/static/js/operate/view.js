@@ -31,7 +31,7 @@ export function mount(root, app) {
   const confidence = confidenceSection();
   const active = activeSection();
   const jobs = jobsSection(app.api);
-  const live = liveSections(app.api, { drift: confidence.element, answers: jobs.element });
+  const live = liveSections(app.api, { drift: confidence.element, answers: jobs.element }, () => poller.start());
   const rehearsals = rehearsalsSection(app.api, () => poller.start());
   const figures = h(
     "div",
@@ -65,7 +65,8 @@ export function mount(root, app) {
       now.update(overview, history.moments());
       tokens.update(overview, history.rate());
       for (const section of [exits, confidence, questions, jobs, active]) section.update(overview);
-      live.look(overview.figures === "service", new Map(overview.certificates.map((one) => [one.id, titleOf(one)])));
+      const titles = new Map(overview.certificates.map((one) => [one.id, titleOf(one)]));
+      live.look(overview.figures === "service", titles, overview.may_administer, overview.jobs);
       rehearsals.look(overview.figures === "service", overview.certificates.map(({ id }) => id));
       tick();
     },
