@@ -29,6 +29,7 @@ from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, Signature
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import profiles_of
 from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.solving.slots import slot_of, slots_of
 from rlcm_serve.store.answers.restoring import Restoring
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.answers.withdrawals import restore, withdrawn
@@ -42,7 +43,6 @@ from rlcm_serve.store.database import Database
 from rlcm_serve.store.evidence import Evidence
 from rlcm_serve.store.rehearsals.stored import end_rehearsal
 from rlcm_serve.store.report_data import StoredReports
-from rlcm_serve.store.slots import slot_of, slots_of
 
 SERVED_ELSEWHERE = 3600.0
 """Seconds after an answer under a certificate in which another process may still have its file."""

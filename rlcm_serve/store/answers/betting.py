@@ -32,12 +32,12 @@ from rlcm_serve.monitoring.records import (
 from rlcm_serve.monitoring.reference import reference_of
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.solving.slots import slot_of
 from rlcm_serve.store.answers.figures import FigureStore
 from rlcm_serve.store.answers.monitors import AT_ONCE, Step, StoredMonitors, Watched
 from rlcm_serve.store.answers.table import BettingRow
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.slots import slot_of
 
 LOOK_EVERY = 10.0
 """Seconds between two looks at what is new. A look costs each monitor that has news a few

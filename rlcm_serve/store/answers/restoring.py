@@ -10,8 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from calibration.certificate.certificate import Certificate
+from rlcm_serve.solving.slots import slot_of, slots_of
 from rlcm_serve.store.answers.table import WithdrawalRow
-from rlcm_serve.store.slots import slot_of, slots_of
 
 
 class Restoring(NamedTuple):

@@ -13,7 +13,7 @@ from calibration.simulation.risks import SELECTIVE
 from rlcm_serve.core import Question
 from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.solving.guarantees import Guarantees, Terms
-from rlcm_serve.store.slots import slot_of
+from rlcm_serve.solving.slots import slot_of
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 
 SAFE, FAST = ExitPolicy(lambda_high=0.95), ExitPolicy(lambda_high=0.8)
