@@ -6,6 +6,7 @@ inference, arXiv 2403.03208); with `least` equal to `share`, all are drawn equal
 """
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -64,6 +65,9 @@ class LabelShare:
     def aimed(cls, share: float, least: float | None, predicted: Losses) -> Self:
         """The scale with which the share is reached on other problems than those of the test.
 
+        Where too few predictions are doubtful to reach it, those without doubt get more than
+        `least`.
+
         Args:
             share: of the units that shall have a label.
             least: the smallest probability; None for `share`, so that all have the same. A loss
@@ -77,9 +81,14 @@ class LabelShare:
         doubt_U = _doubts(predicted)
         if tilted.least == share or not doubt_U.any():
             return cls(share, share)
-        low, high = 0.0, float(1 / doubt_U[doubt_U > 0].min())
+        low, high = float(tilted.least / doubt_U.max()), float(1 / doubt_U[doubt_U > 0].min())
+        doubtful = float((doubt_U > 0).mean())
+        if doubtful + (1 - doubtful) * tilted.least < share:
+            rest = (share - doubtful) / (1 - doubtful)
+            return replace(tilted, least=min(rest, share), scale=high)
         for _ in range(_HALVINGS):
-            middle = replace(tilted, scale=(low + high) / 2)
+            # by ratios, since doubts may differ by a hundred orders of magnitude
+            middle = replace(tilted, scale=math.sqrt(low) * math.sqrt(high))
             if middle.probabilities(predicted).mean() < share:
                 low = middle.scale
             else:

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calibration import CalibrationError, Traces
 from calibration.simulation.label_share import LabelShare
+from calibration.simulation.losses import Losses
 from calibration.simulation.predictions import predicted_losses
 from calibration.simulation.procedure import ONE_SAMPLE
 from calibration.simulation.risks import RISKS
@@ -87,6 +90,28 @@ def test_the_scale_aims_at_the_share(traces: Traces) -> None:
     assert probability_U1.mean() == pytest.approx(0.3, abs=0.01)
     assert probability_U1.min() >= 0.1
     assert LabelShare.aimed(0.3, None, predicted) == LabelShare(0.3, 0.3)
+
+
+PREDICTED = st.one_of(st.just(0.0), st.floats(0.0, 1.0), st.floats(1e-300, 1e-10))
+
+
+@given(st.lists(PREDICTED, min_size=1, max_size=20), st.floats(0.01, 1.0), st.floats(0.01, 1.0))
+def test_the_mean_probability_is_the_share_whatever_the_doubts_are(
+    losses: list[float], share: float, part: float
+) -> None:
+    predicted = Losses.unweighted(np.array(losses)[:, None])
+    aimed = LabelShare.aimed(share, part * share, predicted)
+    probability_U1 = aimed.probabilities(predicted)
+    assert probability_U1.mean() == pytest.approx(share, rel=1e-9)
+    assert part * share <= aimed.least <= share
+    assert probability_U1.min() >= aimed.least
+
+
+def test_one_tiny_doubt_costs_no_labels() -> None:
+    predicted = Losses.unweighted(np.array([1e-38, *[0.3] * 99])[:, None])
+    aimed = LabelShare.aimed(0.25, 0.05, predicted)
+    assert aimed.probabilities(predicted).mean() == pytest.approx(0.25)
+    assert aimed.least == 0.05
 
 
 @pytest.mark.parametrize(("share", "least", "named"), [
