@@ -13,6 +13,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from calibration.files import write_text
 from calibration.traces.probe_readings import write_seen_problems
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
@@ -89,8 +90,10 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
     """Writes the folder from saved weights, or from adapters, which are merged in place.
 
     The tokenizer's files are copied from the base model, so that both tokenize the same way.
+    `training.json` says that the folder is complete: it is absent until everything else is there.
     """
     out.mkdir(parents=True, exist_ok=True)
+    (out / FACTS).unlink(missing_ok=True)  # of a run that was extended
     if record.settings.lora is not None:
         _merge(record.base.folder, weights)
     for path in (*weights.glob("*.safetensors*"), weights / "config.json"):
@@ -104,10 +107,11 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
         probe.save(out / PROBE_FOLDER, record.settings.budgets.interval)
         write_seen_problems(out / PROBE_FOLDER, seen_problems(record.problems.problems))
     facts = record.facts()
-    (out / FACTS).write_text(json.dumps(facts, indent=1, default=list) + "\n")
     (out / "README.md").write_text(model_card(facts))
     for path in out.glob("*.*"):
         path.chmod(0o644)  # the service may run as a different user
+    write_text(out / FACTS, json.dumps(facts, indent=1, default=list) + "\n")
+    (out / FACTS).chmod(0o644)
 
 
 def _name_the_format(path: Path, thinking: str | None) -> None:
