@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
 from typing import Any, Self
 
@@ -196,9 +197,10 @@ class RunSettings:
         method: name of the method, one of `METHODS`.
         strength: λ; None selects the method's default.
         steps: optimizer steps of the policy.
-        seed: of prompts, rollouts and the probe.
+        seed: of prompts, rollouts and the probe; 0 or more, below 2^32.
         save_steps: steps between checkpoints; a killed run loses at most these.
-        report_to: where curves are logged beside the terminal: `tensorboard`, `wandb`.
+        report_to: where curves are logged beside the terminal: `tensorboard`, `wandb`, or another
+            reporter of transformers, whose package is installed.
         data, rollouts, budgets, probe, policy, engine, lora, evaluation: settings of these parts.
         trainer: further fields of TRL's `GRPOConfig`.
     """
@@ -267,7 +269,8 @@ class RunSettings:
         Raises:
             TrainingRefused: a setting is invalid. The message names it and says what to change.
         """
-        require(self.weight >= 0, f"strength is {self.weight}: λ has to be 0 or more")
+        require(0 <= self.weight < inf, f"strength is {self.weight}: λ has to be 0 or more")
+        require(0 <= self.seed < _SEEDS, f"seed is {self.seed}: give 0 or more, below {_SEEDS}")
         require(self.rollouts.per_prompt > 1, "per_prompt is 1: a group has to have 2 or more")
         require("{problem}" in self.data.prompt, "prompt in [data] does not name {problem}")
         require(
@@ -332,7 +335,7 @@ class RunSettings:
     def _check_probe(self) -> None:
         """Raises `TrainingRefused` unless budgets and probe are possible."""
         require(
-            all(isinstance(own, int | float) and 0 < own < 1 for own in self.budgets.fractions),
+            all(0 < own < 1 for own in self.budgets.fractions),
             f"fractions in [budgets] are {self.budgets.fractions}: give numbers between 0 and 1",
         )
         require(
@@ -345,6 +348,8 @@ class RunSettings:
         return asdict(self)
 
 
+_SEEDS = 2**32
+"""NumPy takes no larger seeds."""
 _COUNTS = {
     "": ("steps", "save_steps"),
     "data": ("limit",),

@@ -78,7 +78,18 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
         ("strength = -0.1", "λ has to be 0 or more"),
         ("[budgets]\nfractions = [0.5, 1.5]", r"fractions in \[budgets\] are \(0.5, 1.5\)"),
         ("[probe]\ndropout = 1", r"dropout in \[probe\] is 1.0: give 0 or more, and less than 1"),
-        ('[budgets]\nfractions = ["half"]', r"fractions in \[budgets\] are \('half',\)"),
+        ('[budgets]\nfractions = ["half"]', r"fractions\[0\] is 'half': give .* type float"),
+        ("[evaluation]\nlimit = 4", "run.toml: evaluation: 'source' is missing: give a value"),
+        ('report_to = ["tensorboard", 3]', r"report_to\[1\] is 3: give a value of type str"),
+        ('report_to = "wandb"', "report_to is 'wandb': give a value of type tuple"),
+        ("[data]\ncolumns = {problem = 3}", r"columns.problem is 3: give .* type str"),
+        ("data = 3", "data is 3: give a value of type DataSettings"),
+        ("seed = -5", "seed is -5: give 0 or more, below 4294967296"),
+        ("seed = 4294967296", "seed is 4294967296: give 0 or more, below"),
+        ("strength = inf", "strength is inf: give a finite number"),
+        ("strength = nan", "strength is nan: give a finite number"),
+        ("steps = 100000000000000000000", "steps is 1.*0: give a finite number below"),
+        ("[engine.arguments]\nsince = 2026-01-01", "arguments.since is datetime.*: give a value"),
         ("[lora]\ndropout = -0.1", r"dropout in \[lora\] is -0.1: give 0 or more"),
         ("[probe]\nweight_decay = -1", r"weight_decay in \[probe\] is -1.0: give 0 or more"),
         (
@@ -124,6 +135,8 @@ def test_the_authors_method_brings_their_budgets_and_probe(tmp_path: Path) -> No
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingRefused, match="there is no file"):
         RunSettings.load(tmp_path / "none.toml")
+    with pytest.raises(TrainingRefused, match="is a folder: give a TOML file"):
+        RunSettings.load(tmp_path)
 
 
 @pytest.mark.parametrize("text", ['method = "grpo"', 'method = "rlcm"\nstrength = 0'])
