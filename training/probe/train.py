@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.recording.inputs import inputs_beside
 from rlcm_serve.recording.offline import record_inputs
 from rlcm_serve.recording.problems import read_problems
-from training.errors import TrainingRefused
+from training.folders import require_writable
 from training.probe.card import write_probe_card
 from training.probe.data import problems_to_fit, read_probe_data
 from training.probe.fit import ProbeTraining, fit_probe
@@ -56,7 +55,7 @@ def train_probe(settings: EngineSettings, run: ProbeRun, console: Console) -> Pr
     """
     problems = read_problems(run.data)
     problems_to_fit(len(problems))
-    _require_writable(run.out)
+    require_writable(run.out)
     identity, recordings = asyncio.run(
         record_inputs(settings, run.data, run.journal, run.rollouts, run.samples, console)
     )
@@ -67,14 +66,3 @@ def train_probe(settings: EngineSettings, run: ProbeRun, console: Console) -> Pr
     leave_readings(run.out, recordings, inputs, found, run.training.seed, problems, identity)
     write_probe_card(run.out, metrics, run.training, identity, run.rollouts, run.samples)
     return metrics
-
-
-def _require_writable(folder: Path) -> None:
-    """Raises `TrainingRefused` unless `folder` can be written or created; creates nothing."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not existing.is_dir():
-        raise TrainingRefused(f"--out is {folder}, but {existing} is a file: give a folder")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise TrainingRefused(
-            f"--out is {folder}, but {existing} cannot be written: give a folder that can"
-        )

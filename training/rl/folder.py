@@ -12,6 +12,7 @@ from typing import Any
 
 from calibration.files import write_text
 from training.errors import TrainingRefused
+from training.folders import require_writable
 from training.rl.arguments import CHECKPOINTS
 from training.rl.settings import RunSettings
 
@@ -22,18 +23,30 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 def remember(settings: RunSettings, out: Path, writes: bool = True) -> None:
     """Keeps the settings in the run's folder, atomically.
 
-    A run that continues must have the same settings as before. Only `steps` may rise: that extends
-    the run. Settings that an earlier version did not know had their defaults.
-
     Args:
         writes: whether this process writes them; of several processes one does.
 
     Raises:
-        TrainingRefused: the folder holds a run with other settings.
+        TrainingRefused: as `check_folder`.
     """
-    path = out / SETTINGS
+    check_folder(settings, out)
+    out.mkdir(parents=True, exist_ok=True)
+    if writes:
+        write_text(out / SETTINGS, json.dumps(_as_json(settings), indent=1) + "\n")
+
+
+def check_folder(settings: RunSettings, out: Path) -> None:
+    """Checks that a run may use a folder; creates nothing.
+
+    A run that continues must have the same settings as before. Only `steps` may rise: that extends
+    the run. Settings that an earlier version did not know had their defaults.
+
+    Raises:
+        TrainingRefused: the folder holds a run with other settings, or cannot be written.
+    """
+    require_writable(out)
     now = _as_json(settings)
-    if path.exists():
+    if (out / SETTINGS).exists():
         before = _as_json(remembered(out))
         changed = [name for name in now if now[name] != before.get(name)]
         if changed == ["steps"] and now["steps"] < before["steps"]:
@@ -46,9 +59,6 @@ def remember(settings: RunSettings, out: Path, writes: bool = True) -> None:
                 f"{out} holds a run with other settings ({', '.join(changed)}): use the same to "
                 "continue, or another --out to start again"
             )
-    out.mkdir(parents=True, exist_ok=True)
-    if writes:
-        write_text(path, json.dumps(now, indent=1) + "\n")
 
 
 def _as_json(settings: RunSettings) -> dict[str, Any]:

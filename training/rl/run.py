@@ -16,7 +16,7 @@ from training.errors import TrainingRefused
 from training.provenance import commit
 from training.rl.arguments import CHECKPOINTS, trl_arguments
 from training.rl.check import check_continuation, check_lora, trl_config
-from training.rl.folder import last_checkpoint, remember
+from training.rl.folder import check_folder, last_checkpoint, remember
 from training.rl.inputs import RunInputs, read_inputs
 from training.rl.settings import LoraSettings, RunSettings
 from training.rl.trainer.colocated import (
@@ -72,6 +72,7 @@ def checked_run(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     Raises:
         TrainingRefused, ModelRefused: as `train`.
     """
+    check_folder(settings, out)
     prepared = prepare(settings, out, grader)
     if settings.lora is not None:
         check_lora(settings.lora, prepared.files)
@@ -88,7 +89,6 @@ def check(settings: RunSettings, out: Path) -> list[str]:
     """
     with grader_named("math") as grader:
         prepared = checked_run(settings, out, grader)
-    remember(settings, out, writes=False)
     rollouts, budgets = settings.rollouts, settings.budgets
     whole, last = rollouts.prompts * rollouts.per_prompt, last_checkpoint(out / CHECKPOINTS)
     lines = [

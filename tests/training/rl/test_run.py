@@ -227,4 +227,9 @@ def test_a_check_says_what_a_run_would_do_and_writes_nothing(
     lines = check(replace(SMALL, data=problems, lora=lora), out)
     assert lines[0] == "RLCM, 1 steps from embedded-sft: 8 rollouts a step, of 1 problems"
     assert "at most 256 forced answers a step, at 16 cuts" in lines[2]
-    assert not any(out.glob("*"))
+    assert not out.exists()
+
+
+def test_a_check_refuses_an_out_that_is_no_folder(tmp_path: Path, problems: DataSettings) -> None:
+    with pytest.raises(TrainingRefused, match="is a file: give a folder"):
+        check(replace(SMALL, data=problems), Path(problems.source) / "run")
