@@ -70,6 +70,17 @@ def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -
     }
     if settings.evaluation is not None:
         chosen |= _evaluation_arguments(settings.evaluation, ranks)
+    elif settings.trainer.get("eval_strategy") in ("steps", "epoch"):
+        raise TrainingRefused(
+            "[trainer] sets eval_strategy, and there is no table [evaluation]: give one, which "
+            "names the held-out problems, instead of eval_strategy"
+        )
+    if engine.mode == "colocate" and ranks % engine.tensor_parallel:
+        raise TrainingRefused(
+            f"tensor_parallel in [engine] is {engine.tensor_parallel}, which does not divide the "
+            f"{ranks} processes of the run: give one that does, or start more processes with "
+            "`accelerate launch`"
+        )
     if taken := sorted(set(settings.trainer) & (chosen.keys() | {"reward_weights"})):
         raise TrainingRefused(
             f"[trainer] sets {', '.join(taken)}, which other tables of the file decide: leave it "

@@ -6,20 +6,48 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import torch
 
 from rlcm_serve.engine.model_files import ModelFiles
 from training.errors import TrainingRefused
 from training.rl.settings import LoraSettings, RunSettings
+from training.rl.tables import typed
 from training.rl.trainer.joint_probe import PROBE_STATE, check_state
 
 if TYPE_CHECKING:
     from trl import GRPOConfig
 
 _ALL_LINEAR = "all-linear"
+_MORE_TYPES = {"fsdp": bool}
+"""Types of TRL's fields that are missing from its annotations."""
+_CHOICES = {
+    "importance_sampling_level": ("token", "sequence"),
+    "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
+}
+"""Values that TRL compares with later; transformers' fields name theirs."""
+_RANGES = {
+    "num_iterations": (1, inf),
+    "top_k": (-1, inf),
+    "min_p": (0, 1),
+    "repetition_penalty": (0.01, inf),
+    "weight_decay": (0, inf),
+}
+"""Ranges of vLLM's sampling, and of TRL's updates."""
+_REFUSALS = (
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What libraries raise at values that they cannot use."""
 
 
 def trl_config(arguments: Mapping[str, Any]) -> GRPOConfig:
@@ -31,14 +59,16 @@ def trl_config(arguments: Mapping[str, Any]) -> GRPOConfig:
     from transformers import SchedulerType
     from trl import GRPOConfig
 
+    hints = get_type_hints(GRPOConfig)
     known = [field.name for field in fields(GRPOConfig)]
-    for name in arguments:
+    for name, value in arguments.items():
         if name not in known:
             near = get_close_matches(name, known, 1)
             raise TrainingRefused(
                 f"[trainer] sets {name!r}, which GRPOConfig does not have: "
                 + (f"did you mean {near[0]!r}?" if near else "leave it out")
             )
+        typed(hints[name] | _MORE_TYPES.get(name, hints[name]), value, f"[trainer]: {name}")
     schedules = [str(schedule.value) for schedule in SchedulerType]
     if arguments.get("lr_scheduler_type", "linear") not in schedules:
         raise TrainingRefused(
@@ -47,8 +77,85 @@ def trl_config(arguments: Mapping[str, Any]) -> GRPOConfig:
         )
     try:
         return GRPOConfig(**arguments)
-    except (ValueError, TypeError) as error:
+    except _REFUSALS as error:
         raise TrainingRefused(f"TRL refuses these settings: {error}") from error
+
+
+def check_trainer(config: GRPOConfig) -> None:
+    """Checks what TRL would refuse after it has loaded the model: reporters, optimizer, sampling.
+
+    Raises:
+        TrainingRefused: it would refuse one of them.
+    """
+    choices = {field.name: field.metadata.get("choices") for field in fields(config)}
+    for name, some in (choices | _CHOICES).items():
+        value = getattr(config, name)
+        if some and value is not None and value not in some:
+            raise TrainingRefused(f"[trainer]: {name} is {value!r}: give one of {', '.join(some)}")
+    for name, (least, most) in _RANGES.items():
+        value = getattr(config, name)
+        if value is not None and not least <= value <= most:
+            wanted = f"from {least} to {most}" if most < inf else f"of {least} or more"
+            raise TrainingRefused(f"[trainer]: {name} is {value}: give a number {wanted}")
+    _check_reporters(config)
+    _check_schedule(config, _optimizer(config))
+
+
+def _check_reporters(config: GRPOConfig) -> None:
+    """Makes the callback of each reporter, which looks for the reporter's package."""
+    from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
+
+    for name in config.report_to or ():
+        if name not in INTEGRATION_TO_CALLBACK:
+            raise TrainingRefused(
+                f"report_to names {name!r}: give some of {', '.join(INTEGRATION_TO_CALLBACK)}"
+            )
+        try:
+            INTEGRATION_TO_CALLBACK[name]()
+        except _REFUSALS as error:
+            raise TrainingRefused(
+                f"report_to names {name!r}, which cannot be used here: install its package, or "
+                f"leave it out ({error})"
+            ) from error
+
+
+def _optimizer(config: GRPOConfig) -> torch.optim.Optimizer:
+    """The optimizer, for one parameter in place of the model's."""
+    from transformers import Trainer
+    from transformers.training_args import OptimizerNames
+
+    layer = torch.nn.Linear(1, 1)
+    if config.optim_target_modules is None:  # otherwise it needs layers of the model
+        try:
+            kind, options = Trainer.get_optimizer_cls_and_kwargs(config, layer)
+            if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer):
+                made: torch.optim.Optimizer = kind(layer.parameters(), **options)
+                return made
+        except _REFUSALS as error:
+            raise TrainingRefused(
+                f"the optimizer {OptimizerNames(config.optim).value!r} refuses its settings in "
+                f"[policy] and [trainer] (learning_rate, adam_*, optim_args): {error}; change these"
+            ) from error
+    return torch.optim.AdamW(layer.parameters(), lr=config.learning_rate)
+
+
+def _check_schedule(config: GRPOConfig, optimizer: torch.optim.Optimizer) -> None:
+    """Makes the schedule, and computes some of its learning rates."""
+    from transformers import SchedulerType, get_scheduler
+
+    name, more = SchedulerType(config.lr_scheduler_type), config.lr_scheduler_kwargs
+    warmup, steps = config.get_warmup_steps(config.max_steps), config.max_steps
+    try:
+        schedule = get_scheduler(name, optimizer, warmup, steps, scheduler_specific_kwargs=more)
+        for rate in getattr(schedule, "lr_lambdas", ()):
+            for step in (0, warmup, steps):
+                rate(step)
+    except _REFUSALS as error:
+        raise TrainingRefused(
+            f"schedule in [policy] is {name.value!r}, and lr_scheduler_kwargs in [trainer] is "
+            f"{more or {}}, which transformers refuses: {error}; give the arguments of the "
+            "schedule in lr_scheduler_kwargs, or another schedule"
+        ) from error
 
 
 def check_lora(lora: LoraSettings, files: ModelFiles) -> None:
@@ -67,10 +174,17 @@ def check_lora(lora: LoraSettings, files: ModelFiles) -> None:
         ) from error
     if lora.targets == _ALL_LINEAR:
         return
+    try:
+        targets = re.compile(lora.targets)
+    except re.error as error:
+        raise TrainingRefused(
+            f"targets in [lora] is {lora.targets!r}, which is no regular expression: {error}; give "
+            f"one for whole names of layers, or {_ALL_LINEAR!r}"
+        ) from error
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(files.folder))
     names = [name for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear)]
-    if not any(re.fullmatch(lora.targets, name) for name in names):
+    if not any(targets.fullmatch(name) for name in names):
         kinds = sorted({name.rpartition(".")[2] for name in names})
         raise TrainingRefused(
             f"targets in [lora] is {lora.targets!r}, which matches no layer of the model: give "

@@ -15,7 +15,7 @@ from rlcm_serve.terminal import output_to
 from training.errors import TrainingRefused
 from training.provenance import commit
 from training.rl.arguments import CHECKPOINTS, trl_arguments
-from training.rl.check import check_continuation, check_lora, trl_config
+from training.rl.check import check_continuation, check_lora, check_trainer, trl_config
 from training.rl.folder import check_folder, last_checkpoint, remember
 from training.rl.inputs import RunInputs, read_inputs
 from training.rl.settings import LoraSettings, RunSettings
@@ -76,7 +76,7 @@ def checked_run(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     prepared = prepare(settings, out, grader)
     if settings.lora is not None:
         check_lora(settings.lora, prepared.files)
-    trl_config(prepared.arguments)
+    check_trainer(trl_config(prepared.arguments))
     check_continuation(settings, last_checkpoint(out / CHECKPOINTS))
     return prepared
 

@@ -271,11 +271,20 @@ class RunSettings:
         """
         require(0 <= self.weight < inf, f"strength is {self.weight}: λ has to be 0 or more")
         require(0 <= self.seed < _SEEDS, f"seed is {self.seed}: give 0 or more, below {_SEEDS}")
-        require(self.rollouts.per_prompt > 1, "per_prompt is 1: a group has to have 2 or more")
+        require(
+            self.rollouts.per_prompt > 1,
+            f"per_prompt is {self.rollouts.per_prompt}: a group has to have 2 or more",
+        )
+        require(bool(self.model), "model is '': give 'embedded', a folder or a hub id")
         require("{problem}" in self.data.prompt, "prompt in [data] does not name {problem}")
         require(
             self.engine.mode in ("colocate", "server"),
             f"mode in [engine] is {self.engine.mode!r}: give 'colocate' or 'server'",
+        )
+        require(
+            self.engine.mode != "server" or self.engine.server.startswith(("http://", "https://")),
+            f"server in [engine] is {self.engine.server!r}: give an address such as "
+            f"{VllmSettings().server!r}",
         )
         require(
             self.policy.loss in ("grpo", "dapo"),

@@ -76,8 +76,18 @@ def typed(hint: Any, value: Any, where: str) -> Any:
             within = -_LARGEST < value < _LARGEST if isinstance(value, int | float) else True
             require(within, f"{where} is {value}: give a finite number below 2^63")
             return float(value) if plain is float else value
-    names = " or ".join(getattr(kind, "__name__", str(kind)) for kind in kinds)
+    names = " or ".join(_name(kind) for kind in kinds if kind is not NoneType)
     raise TrainingRefused(f"{where} is {value!r}: give a value of type {names}")
+
+
+def _name(kind: Any) -> str:
+    """What TOML calls a type."""
+    plain = get_origin(kind) or kind
+    if plain in (tuple, list):
+        return "array"
+    if is_dataclass(plain) or (isinstance(plain, type) and issubclass(plain, Mapping)):
+        return "table"
+    return str(getattr(kind, "__name__", kind))
 
 
 def _elements(kind: Any, values: Iterable[Any], where: str) -> list[Any]:

@@ -26,8 +26,12 @@ from training.rl.settings import (
     ProbeSettings,
     RolloutSettings,
     RunSettings,
+    VllmSettings,
 )
 from training.rl.trainer.joint_probe import JointProbe
+
+MISSING_REPORTER = "swanlab"
+"""No requirement of this project installs it."""
 
 
 def test_the_policy_loss_is_grpos_without_kl(tmp_path: Path) -> None:
@@ -206,6 +210,38 @@ def problems(tmp_path: Path) -> DataSettings:
             "'q_porj', which matches no layer .* down_proj, .* v_proj",
         ),
         (
+            {"lora": LoraSettings(targets="(q")},
+            r"targets in \[lora\] is '\(q', which is no regular expression: missing \)",
+        ),
+        ({"report_to": ("tensorbord",)}, "report_to names 'tensorbord': give some of .*wandb"),
+        ({"report_to": (MISSING_REPORTER,)}, f"'{MISSING_REPORTER}', .* install its package"),
+        ({"trainer": {"adam_beta1": "x"}}, r"\[trainer\]: adam_beta1 is 'x': give .* type float"),
+        ({"trainer": {"adam_beta1": 2.0}}, r"'adamw_torch.*' refuses .*: Invalid beta.* 2.0"),
+        ({"trainer": {"top_k": -7}}, r"\[trainer\]: top_k is -7: give a number of -1 or more"),
+        ({"trainer": {"min_p": 3.0}}, "min_p is 3.0: give a number from 0 to 1"),
+        ({"trainer": {"log_level": "loud"}}, "log_level is 'loud': give one of .*warning"),
+        (
+            {"trainer": {"importance_sampling_level": "tokn"}},
+            "importance_sampling_level is 'tokn': give one of token, sequence",
+        ),
+        ({"trainer": {"eval_strategy": "steps"}}, r"there is no table \[evaluation\]: give one"),
+        (
+            {"engine": VllmSettings(tensor_parallel=2)},
+            r"tensor_parallel in \[engine\] is 2, which does not divide the 1 processes",
+        ),
+        ({"trainer": {"optim": "adam"}}, "TRL refuses these settings: adam is not a valid"),
+        (
+            {"policy": replace(SMALL.policy, schedule="cosine_with_min_lr")},
+            "schedule .* is 'cosine_with_min_lr', and lr_scheduler_kwargs .* is {}, .* min_lr_rate",
+        ),
+        (
+            {
+                "policy": replace(SMALL.policy, schedule="cosine"),
+                "trainer": {"lr_scheduler_kwargs": {"num_cycles": "x"}},
+            },
+            "is 'cosine', and lr_scheduler_kwargs .*'num_cycles': 'x'.* transformers refuses",
+        ),
+        (
             {"evaluation": EvaluationSettings("none.jsonl")},
             r"\[evaluation\]: \[data\] source 'none.jsonl'",
         ),
@@ -233,3 +269,9 @@ def test_a_check_says_what_a_run_would_do_and_writes_nothing(
 def test_a_check_refuses_an_out_that_is_no_folder(tmp_path: Path, problems: DataSettings) -> None:
     with pytest.raises(TrainingRefused, match="is a file: give a folder"):
         check(replace(SMALL, data=problems), Path(problems.source) / "run")
+
+
+def test_a_schedule_with_its_arguments_is_taken(tmp_path: Path, problems: DataSettings) -> None:
+    policy = replace(SMALL.policy, schedule="cosine_with_min_lr", warmup_steps=1)
+    trainer = {"lr_scheduler_kwargs": {"min_lr": 1e-7}, "adam_beta2": 0.99, "top_k": 5}
+    assert check(replace(SMALL, data=problems, policy=policy, trainer=trainer), tmp_path / "run")
