@@ -30,13 +30,14 @@ _CHOICES = {
 }
 """Values that TRL compares with later; transformers' fields name theirs."""
 _RANGES = {
+    "dataloader_num_workers": (0, inf),
     "num_iterations": (1, inf),
     "top_k": (-1, inf),
     "min_p": (0, 1),
     "repetition_penalty": (0.01, inf),
     "weight_decay": (0, inf),
 }
-"""Ranges of vLLM's sampling, and of TRL's updates."""
+"""Ranges of vLLM's sampling, of TRL's updates and of PyTorch's loader."""
 _REFUSALS = (
     ArithmeticError,
     AttributeError,
@@ -131,6 +132,8 @@ def _optimizer(config: GRPOConfig) -> torch.optim.Optimizer:
             if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer):
                 made: torch.optim.Optimizer = kind(layer.parameters(), **options)
                 return made
+        except ImportError as error:
+            raise TrainingRefused(f"optim in [trainer] needs another package: {error}") from error
         except _REFUSALS as error:
             raise TrainingRefused(
                 f"the optimizer {OptimizerNames(config.optim).value!r} refuses its settings in "

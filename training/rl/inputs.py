@@ -89,6 +89,6 @@ def _fitting(inputs: RunInputs) -> RunInputs:
         raise TrainingRefused(
             f"the longest prompt ({inputs.prompt} tokens), a rollout ({rollout}) and a forced "
             f"answer ({forced}) do not fit into the model's {context} tokens: lower max_tokens in "
-            "[rollouts], or leave long problems out"
+            "[rollouts] or answer_tokens in [budgets], or leave long problems out"
         )
     return inputs

@@ -65,7 +65,7 @@ def load_problems(settings: DataSettings, grader: Grader, seed: int) -> Training
         problems = _found(settings, seed)
         for problem in problems:
             grader.check_reference(problem.answer)
-    except RequestRefused as error:
+    except (RequestRefused, OSError) as error:
         raise TrainingRefused(f"[data] source {settings.source!r}: {error}") from error
     return TrainingProblems(problems, digest_problems(problems), settings.source)
 

@@ -217,6 +217,7 @@ def problems(tmp_path: Path) -> DataSettings:
         ({"report_to": (MISSING_REPORTER,)}, f"'{MISSING_REPORTER}', .* install its package"),
         ({"trainer": {"adam_beta1": "x"}}, r"\[trainer\]: adam_beta1 is 'x': give .* type float"),
         ({"trainer": {"adam_beta1": 2.0}}, r"'adamw_torch.*' refuses .*: Invalid beta.* 2.0"),
+        ({"data": DataSettings("x" * 5000)}, r"\[data\] source 'x+': .* File name too long"),
         ({"trainer": {"top_k": -7}}, r"\[trainer\]: top_k is -7: give a number of -1 or more"),
         ({"trainer": {"min_p": 3.0}}, "min_p is 3.0: give a number from 0 to 1"),
         ({"trainer": {"log_level": "loud"}}, "log_level is 'loud': give one of .*warning"),
@@ -229,6 +230,8 @@ def problems(tmp_path: Path) -> DataSettings:
             {"engine": VllmSettings(tensor_parallel=2)},
             r"tensor_parallel in \[engine\] is 2, which does not divide the 1 processes",
         ),
+        ({"trainer": {"dataloader_num_workers": -1}}, "dataloader_num_workers is -1: give .* 0 or"),
+        ({"trainer": {"optim": "lomo"}}, r"optim in \[trainer\] needs another package: .*lomo"),
         ({"trainer": {"optim": "adam"}}, "TRL refuses these settings: adam is not a valid"),
         (
             {"policy": replace(SMALL.policy, schedule="cosine_with_min_lr")},
@@ -250,7 +253,7 @@ def problems(tmp_path: Path) -> DataSettings:
 def test_what_cannot_be_is_refused_before_a_model_is_loaded(
     tmp_path: Path, problems: DataSettings, changes: dict[str, Any], message: str
 ) -> None:
-    settings = replace(SMALL, data=problems, **changes)
+    settings = replace(SMALL, **({"data": problems} | changes))
     with grader_named("exact") as grader, pytest.raises(TrainingRefused, match=message):
         checked_run(settings, tmp_path, grader)
 
