@@ -1,4 +1,10 @@
-"""Shows stored answers to the monitor of a level, in order. Pure: the same answers, same state."""
+"""Shows stored answers to the monitor of a level, in order. Pure: the same answers, same state.
+
+A guarantee is for first asks. So no monitor reads the answer to a question that was asked before
+under the same certificate, at whatever level: one question asked again and again would make its own
+risk that of the level. What was asked earlier decides, before the answer and its label are known.
+So the tests stay valid: their null hypothesis is about the answers that are left.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +55,8 @@ class Monitor:
 
     def waits(self, answer: SeenAnswer, now: float) -> bool:
         """Whether it must wait for what this answer lost."""
-        return self.what is not MonitorKind.DRIFT and self.losses.waits(answer, now)
+        tests_losses = self.what is not MonitorKind.DRIFT and not answer.repeated
+        return tests_losses and self.losses.waits(answer, now)
 
     def risk_monitor(self) -> RiskMonitor:
         """The test of losses in its state."""
@@ -86,10 +93,10 @@ def _bet(stored: Monitor, answers: Sequence[SeenAnswer], now: float) -> Monitor:
     losses = stored.losses
     wrong, passed = stored.state.get("wrong", 0), stored.state.get("seen", 0)
     for answer in answers:
-        if losses.waits(answer, now):
+        if stored.waits(answer, now):
             break
         started, sequence, passed = answer.started, answer.sequence, passed + 1
-        share = losses.share(answer)
+        share = 0.0 if answer.repeated else losses.share(answer)
         if share <= 0:
             continue
         drawn = losses.drawn(answer)
@@ -106,7 +113,8 @@ def _compare(stored: Monitor, answers: Sequence[SeenAnswer], now: float, seed: b
     monitor, alarmed = stored.drift_monitor(seed), stored.alarmed
     questions, answered = stored.state.get("questions", 0), stored.state.get("answered", 0)
     for answer in answers:
-        monitor.add(live_values(stored.reference, answer))
+        if not answer.repeated:
+            monitor.add(live_values(stored.reference, answer))
         questions, answered = questions + 1, answered + answer.answered
     if monitor.alarmed and alarmed is None:
         alarmed = now

@@ -41,3 +41,10 @@ class AuditDraw:
         to whoever lacks the secret."""
         text = hashlib.sha256(answer.encode("utf-8", "surrogatepass")).digest()
         return hmac.digest(self._secret, b"answer " + text, "sha256")
+
+    def question_digest(self, digest: bytes) -> bytes:
+        """A keyed digest by which a question is recognised, of its `digest_of_ask`; 32 bytes.
+
+        It is the same whoever asks.
+        """
+        return hmac.digest(self._secret, b"question " + digest, "sha256")

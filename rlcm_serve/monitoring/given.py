@@ -24,6 +24,7 @@ def given_answer(
     deadline: float,
     shadow: ShadowDraw | None = None,
     rehearsed: tuple[Replayed, ...] = (),
+    question_digest: bytes | None = None,
 ) -> GivenAnswer:
     """The record of an answer or an abstention, with its question's text and its own.
 
@@ -39,6 +40,7 @@ def given_answer(
         deadline: seconds until a label must be in.
         shadow: how its shadow run was drawn, if one could be.
         rehearsed: what the levels of rehearsed certificates would have done.
+        question_digest: as in `GivenAnswer`.
     """
     share = draw.share(key_id, question.kind)
     guarantee = solution.guarantee
@@ -63,6 +65,7 @@ def given_answer(
         answer=solution.answer,
         shadow=shadow,
         rehearsed=rehearsed,
+        question_digest=question_digest,
     )
 
 

@@ -44,8 +44,8 @@ class SeenShadow:
 class SeenAnswer:
     """What a monitor reads of an answer under its level; fields as in `GivenAnswer`.
 
-    `labelled` is when its first label came, `right` what the last one says. `shadow` is None if no
-    shadow run could be drawn, or the monitor reads none.
+    `labelled` is when its first label came, `right` what the last one says. `repeated` is as in
+    `AnswerRow`. `shadow` is None if no shadow run could be drawn, or the monitor reads none.
     """
 
     started: float
@@ -59,6 +59,7 @@ class SeenAnswer:
     labelled: float | None
     tokens: int = 0
     familiarity: float | None = None
+    repeated: bool = False
     shadow: SeenShadow | None = None
 
 

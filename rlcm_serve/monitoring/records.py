@@ -22,8 +22,7 @@ class GivenAnswer:
         time: when the answer was given.
         profile: prompt profile of the question.
         kind: kind of the question, if it named one.
-        certificate: digest of the certificate that covers it; None without a guarantee. With one,
-            the question was asked for the first time.
+        certificate: digest of the certificate that covers it; None without a guarantee.
         alpha: the certified level; None without a guarantee.
         risk: what alpha limits.
         answered: whether an answer was given.
@@ -37,6 +36,7 @@ class GivenAnswer:
         answer: the answer given; None without one.
         shadow: how its shadow run was drawn; None if none could be.
         rehearsed: what the levels of rehearsed certificates would have done.
+        question_digest: of the question, by `AuditDraw.question_digest`; None if it is not known.
     """
 
     id: str
@@ -59,6 +59,7 @@ class GivenAnswer:
     answer: str | None = None
     shadow: ShadowDraw | None = None
     rehearsed: tuple[Replayed, ...] = ()
+    question_digest: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

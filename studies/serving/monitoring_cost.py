@@ -11,6 +11,7 @@ pairs of runs that take turns; what PostgreSQL's server takes is not in it.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import statistics
 import sys
@@ -118,8 +119,9 @@ async def cpu_of(monitoring: LiveMonitoring | None, questions: int, rate: float)
             given, id_ = solution(number), new_id()
             if monitoring is None:
                 continue
-            digests = {DIGEST[:12]: DIGEST}
-            if monitoring.given(id_, None, QUESTION, given, digests, time.time()).audited:
+            digests, asked = {DIGEST[:12]: DIGEST}, hashlib.sha256(id_.encode()).digest()
+            now = time.time()
+            if monitoring.given(id_, None, QUESTION, asked, given, digests, now).audited:
                 await monitoring.writer.written()
                 label = Label(id_, number % 10 > 0, None)
                 await monitoring.threads.write(monitoring.answers.label, [label], ANYONE)

@@ -58,6 +58,7 @@ class LiveMonitoring:
         id_: str,
         key_id: str | None,
         question: Question,
+        digest: bytes,
         solution: Solution,
         digests: Mapping[str, str],
         started: float,
@@ -70,6 +71,7 @@ class LiveMonitoring:
             id_: of the answer.
             key_id: of the API key that asked.
             question: as it was asked.
+            digest: of the question, by `digest_of_ask`.
             solution: what came of it.
             digests: of the active certificates, by their ids.
             started: when the question was asked, Unix time.
@@ -89,6 +91,7 @@ class LiveMonitoring:
             deadline=self.settings.audit_deadline_s,
             shadow=shadow,
             rehearsed=rehearsed,
+            question_digest=self.draw.question_digest(digest),
         )
         self.writer.put(answer)
         return replace(solution, audited=answer.audited and answer.answered)

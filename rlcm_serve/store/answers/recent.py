@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import undefer
 
 from rlcm_serve.monitoring.losses import SeenShadow
 from rlcm_serve.store.answers.table import UNLABELLED, AnswerRow
@@ -71,8 +72,8 @@ class ListedAnswer(NamedTuple):
 def recent_answers(database: Database, wanted: Wanted) -> tuple[list[ListedAnswer], int | None]:
     """The latest of the wanted answers, the newest first, and the `before` of the next page.
 
-    A page may have fewer than `limit` answers, or none, although there are more: then `before` is
-    not None. It blocks.
+    They have `repeated`. A page may have fewer than `limit` answers, or none, although there are
+    more: then `before` is not None. It blocks.
     """
     earlier = [] if wanted.before is None else [AnswerRow.sequence < wanted.before]
     newest = AnswerRow.sequence.desc()
@@ -87,6 +88,7 @@ def recent_answers(database: Database, wanted: Wanted) -> tuple[list[ListedAnswe
         inside = AnswerRow.sequence >= oldest
         rows = select(AnswerRow, *SHADOW_COLUMNS).where(*earlier, inside, *wanted.conditions())
         rows = rows.outerjoin(ShadowRow, ShadowRow.id == AnswerRow.id)
+        rows = rows.options(undefer(AnswerRow.repeated))
         listed = session.execute(rows.order_by(newest).limit(wanted.limit + 1))
         found = [ListedAnswer(row, seen_shadow(run)) for row, *run in listed]
     if len(found) > wanted.limit:

@@ -235,6 +235,7 @@ _PLAIN = (
     "audited",
     "audit_share",
     "due",
+    "question_digest",
 )
 
 

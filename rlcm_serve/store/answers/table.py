@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, LargeBinary, String, Text, true
-from sqlalchemy.orm import Mapped, mapped_column
+from typing import TYPE_CHECKING
+
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Text,
+    select,
+    true,
+    tuple_,
+)
+from sqlalchemy.orm import Mapped, aliased, column_property, mapped_column
 
 from rlcm_serve.store.base import Base, partial_index
 
@@ -18,7 +31,8 @@ class AnswerRow(Base):
     """One answer or abstention. Monitors see answers in the order of `started`, then `sequence`.
 
     `certificate` is a digest, and None without a guarantee. `answer_digest` is a keyed digest of
-    the answer. `question` and `answer` are None where texts are not kept. `labelled` is when the
+    the answer, `question_digest` one of the question, which is None in rows of older releases.
+    `question` and `answer` are None where texts are not kept. `labelled` is when the
     first trusted label came, and `right` what the last one says; both are None without one.
     `reported` is what the last label says that is not trusted, and so enters no test.
     """
@@ -48,15 +62,41 @@ class AnswerRow(Base):
     answer_digest: Mapped[bytes | None] = mapped_column(LargeBinary(32))
     question: Mapped[str | None] = mapped_column(Text)
     answer: Mapped[str | None] = mapped_column(Text)
+    question_digest: Mapped[bytes | None] = mapped_column(LargeBinary(32))
+    if TYPE_CHECKING:
+        repeated: Mapped[bool]
 
     __table_args__ = (
         partial_index(
             "rlcm_answers_level", _GUARANTEED, "certificate", "alpha", "started", "sequence"
         ),
+        partial_index(
+            "rlcm_answers_question",
+            _GUARANTEED,
+            "certificate",
+            "question_digest",
+            "started",
+            "sequence",
+        ),
         partial_index("rlcm_answers_waiting", _WAITING, "due"),
         Index("rlcm_answers_time", "time"),
     )
 
+
+_Earlier = aliased(AnswerRow)
+AnswerRow.repeated = column_property(
+    select(_Earlier.sequence)
+    .where(
+        _Earlier.certificate == AnswerRow.certificate,
+        _Earlier.question_digest == AnswerRow.question_digest,
+        tuple_(_Earlier.started, _Earlier.sequence) < tuple_(AnswerRow.started, AnswerRow.sequence),
+    )
+    .correlate(AnswerRow)
+    .exists(),
+    deferred=True,
+)
+"""Whether the question was asked before under the guarantee of the same certificate, by anybody, at
+whatever level. Monitors skip such answers."""
 
 UNLABELLED = (AnswerRow.audited, AnswerRow.answered, AnswerRow.labelled.is_(None))
 """The condition on answers that were drawn for audit and have no label."""

@@ -18,7 +18,7 @@ def is_up_to_date(connection: Connection) -> bool:
     """Whether no table, column or index is missing."""
     if set(Base.metadata.tables) - _tables(connection):
         return False
-    return not any(_missing_columns(connection)) and not any(_odd_indexes(connection))
+    return not [*_missing_columns(connection)] and not [*_odd_indexes(connection)]
 
 
 def bring_up_to_date(connection: Connection) -> None:

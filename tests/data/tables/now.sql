@@ -28,10 +28,12 @@ CREATE TABLE rlcm_answers (
 	answer_digest BLOB,
 	question TEXT,
 	answer TEXT,
+	question_digest BLOB,
 	PRIMARY KEY (sequence),
 	UNIQUE (id)
 );
 CREATE INDEX rlcm_answers_level ON rlcm_answers (certificate, alpha, started, sequence) WHERE certificate IS NOT NULL;
+CREATE INDEX rlcm_answers_question ON rlcm_answers (certificate, question_digest, started, sequence) WHERE certificate IS NOT NULL;
 CREATE INDEX rlcm_answers_time ON rlcm_answers (time);
 CREATE INDEX rlcm_answers_waiting ON rlcm_answers (due) WHERE audited AND answered AND labelled IS NULL;
 CREATE TABLE rlcm_betting (

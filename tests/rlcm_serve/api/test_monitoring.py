@@ -52,6 +52,24 @@ async def chat(running: Running, **changes: Any) -> dict[str, Any]:
     return said
 
 
+async def test_one_question_asked_again_withdraws_nothing(certified: Path, tmp_path: Path) -> None:
+    """Every ask has the guarantee. The first one alone enters the monitors."""
+    settings = Settings(state=tmp_path, audit_share=1)
+    sure = Script(confidences=(0.95,), c_end=0.95)
+    async with serving(sure, certificates=[certified], settings=settings) as running:
+        given = [(await running.solve()).json() for _ in range(20)]
+        assert all(one["guarantee"] for one in given)
+        await feedback(running, *({"id": one["id"], "right": False} for one in given))
+        await look(running)
+        body = (await running.client.get("/monitoring")).json()
+        listed = (await running.client.get("/answers")).json()["answers"]
+    (shown,) = body["certificates"]
+    assert shown["guarantee"] == "given"
+    level = shown["levels"][0]
+    assert (level["questions"], level["test"]["labels"]) == (20, 1)
+    assert [one["tested"] for one in listed] == [False] * 19 + [True]
+
+
 async def test_every_answer_becomes_a_row(certified: Path, tmp_path: Path) -> None:
     scripts = Script(c_end=0.6), Script(c_end=0.2), Script(confidences=(0.95,), c_end=0.95)
     settings = Settings(state=tmp_path, audit_share=1)

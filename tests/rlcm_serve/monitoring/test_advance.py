@@ -68,6 +68,19 @@ def test_declined_questions_count_as_their_risk_says() -> None:
     assert (error.sequence, labels(error), error.state["wrong"]) == (2, 1, 1)
 
 
+@pytest.mark.parametrize("risk", ["selective", "error"])
+def test_an_answer_to_a_question_asked_before_is_passed_and_enters_no_test(risk: str) -> None:
+    first, again = seen(1, False), seen(2, None, repeated=True, confidence=0.1)
+    monitor = replace(RISK, risk=risk)
+    assert not monitor.waits(again, NOW)
+    alone, both = (advance(monitor, some, NOW, SEED) for some in ([first], [first, again]))
+    assert both.state["monitor"] == alone.state["monitor"]
+    assert (both.sequence, both.state["seen"]) == (2, 2)
+    alone, both = (advance(DRIFT, some, NOW, SEED) for some in ([first], [first, again]))
+    assert both.state["monitor"] == alone.state["monitor"]
+    assert (both.sequence, both.state["questions"]) == (2, 2)
+
+
 def test_answers_that_could_not_be_drawn_are_not_tested() -> None:
     after = advance(RISK, [seen(1, None, audited=False, audit_share=0.0)], NOW, SEED)
     assert (after.sequence, after.risk_monitor().answers) == (1, 0)

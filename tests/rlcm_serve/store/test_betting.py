@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, text, update
 
 from calibration import ExitPolicy
 from calibration.certificate.report_data import ReportData, ReportLevel, report_data_path
@@ -39,7 +39,7 @@ from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.store.answers.betting import Betting
 from rlcm_serve.store.answers.monitors import Step
 from rlcm_serve.store.answers.stored import StoredAnswers
-from rlcm_serve.store.answers.table import BettingRow, HistoryRow, MonitorRow
+from rlcm_serve.store.answers.table import AnswerRow, BettingRow, HistoryRow, MonitorRow
 from rlcm_serve.store.answers.withdrawals import withdraw, withdrawn
 from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.certificates import CertificateStore
@@ -105,6 +105,50 @@ def test_each_level_has_its_monitors_and_only_its_own_answers(
     assert level.test.answers == 40
     assert level.labels["right"] + level.labels["wrong"] == level.test.labels
     assert level.delta == pytest.approx(CERTIFICATE.delta / 2)
+
+
+def test_a_question_asked_again_enters_no_test_at_any_level(
+    betting: Betting, database: Database
+) -> None:
+    stored = StoredAnswers(database, DRAW)
+    digest = DRAW.question_digest(b"d" * 32)
+    asked = [
+        replace(
+            given(number, 0.2 if number % 2 else 0.1),
+            key_id=f"key {number}",
+            started=float(number),
+            audited=True,
+            question_digest=digest,
+        )
+        for number in range(60)
+    ]
+    stored.add(asked[::-1])  # the first one asked is the last that ended
+    stored.label([Label(one.id, False, None) for one in asked], ANYONE)
+    betting.work(lambda: GUARANTEES)
+    levels = betting.figures.read().levels
+    assert [level.questions for level in levels] == [30, 30]
+    assert [(test.labels, test.behind) for level in levels if (test := level.test)] == [
+        (1, 0),
+        (0, 0),
+    ]
+    assert betting.monitors.events() == []
+    stored.add([replace(given(100), audited=True, question_digest=digest, certificate="d" * 64)])
+    drift = replace(betting.monitors.all()[0].monitor, certificate="d" * 64, started=0.0)
+    ((of_other,),) = betting.monitors.unseen([drift], time.time())
+    assert not of_other.repeated
+
+
+def test_what_was_asked_before_is_looked_up_in_an_index(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/one.db")
+    said = str(
+        select(AnswerRow.repeated)
+        .where(AnswerRow.certificate == "c", AnswerRow.alpha == 0.1)
+        .compile(compile_kwargs={"literal_binds": True})
+    )
+    with database.reading() as session:
+        plan = [row[-1] for row in session.execute(text(f"EXPLAIN QUERY PLAN {said}"))]
+    database.close()
+    assert any("rlcm_answers_question (certificate=? AND question_digest=?" in one for one in plan)
 
 
 def test_an_open_label_stops_its_own_level_alone(betting: Betting, database: Database) -> None:

@@ -61,7 +61,8 @@ class FeedbackResponse(Wire):
     """Number of labels that said what was known already."""
     audited: int = Field(examples=[1])
     """Number of answers among `labelled` whose label enters the test: the answer was drawn for
-    audit, the label is in time, and the key's labels are trusted (setting `tested_labels`).
+    audit, the label is in time, and the key's labels are trusted (setting `tested_labels`). A
+    question that was asked before under the same certificate counts here, and enters no test.
     """
     unknown: list[str] = Field(examples=[[]])
     """Ids that are not of an answer that this key may label."""
