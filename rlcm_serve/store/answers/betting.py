@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import httpx
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
@@ -147,6 +147,7 @@ class Betting:
             self.catch_up(news[start : start + _TOGETHER], mark, now)
         self.monitors.counts.expire()
         self.monitors.shadow_counts.expire()
+        self._note_look(now)
         self._upkeep(now)
         self.after()
         return True
@@ -159,11 +160,14 @@ class Betting:
         """
         while news := self._ready(news, mark, now):
             unseen = self.monitors.unseen([one.monitor for one in news], mark, AT_ONCE)
-            shown = [pair for pair in zip(news, unseen, strict=True) if pair[1]]
-            steps = [self._step(one, answers, now) for one, answers in shown]
-            stored = self.monitors.commit(steps)
+            shown = [
+                (step, answers)
+                for one, answers in zip(news, unseen, strict=True)
+                if answers and (step := self._step(one, answers, now)) is not None
+            ]
+            stored = self.monitors.commit([step for step, _ in shown])
             news = []
-            for step, (_, answers), is_stored in zip(steps, shown, stored, strict=True):
+            for (step, answers), is_stored in zip(shown, stored, strict=True):
                 if is_stored and step.event is not None:
                     _log.warning("certificate %s: %s", step.event.certificate[:12], step.event.text)
                     self.on_alarm(step.event)
@@ -182,16 +186,23 @@ class Betting:
             or not any(one.monitor.waits(first, now) for first in next(firsts))
         ]
 
-    def _step(self, watched: Watched, answers: Sequence[SeenAnswer], now: float) -> Step:
+    def _step(self, watched: Watched, answers: Sequence[SeenAnswer], now: float) -> Step | None:
+        """A monitor's next state; None if its own one cannot be used."""
         monitor = watched.monitor
-        if monitor.what is MonitorKind.RISK and "seen" not in monitor.state:
-            # It starts after the drift monitor of its level, or an older release has started it.
-            state = {**monitor.state, "seen": self.monitors.passed(monitor)}
-            monitor = replace(monitor, state=state)
-        after = advance(monitor, answers, now, self._seed(monitor))
-        has_alarmed = after.alarmed is not None and monitor.alarmed is None
-        tells = has_alarmed and monitor.what is not MonitorKind.SHADOW
-        return Step(watched, after, self._event(watched, after, now) if tells else None)
+        try:
+            if monitor.what is MonitorKind.RISK and "seen" not in monitor.state:
+                # It starts after the drift monitor of its level, or an older release started it.
+                state = {**monitor.state, "seen": self.monitors.passed(monitor)}
+                monitor = replace(monitor, state=state)
+            after = advance(monitor, answers, now, self._seed(monitor))
+            has_alarmed = after.alarmed is not None and monitor.alarmed is None
+            tells = has_alarmed and monitor.what is not MonitorKind.SHADOW
+            return Step(watched, after, self._event(watched, after, now) if tells else None)
+        except DatabaseRefused:
+            raise
+        except Exception as error:  # the others go on  # noqa: BLE001
+            self.monitors.note_unusable(monitor, error)
+            return None
 
     def _seed(self, monitor: Monitor) -> bytes:
         return self._draw.digest(f"ties {monitor.certificate} {monitor.alpha!r}")
@@ -258,11 +269,18 @@ class Betting:
             row = session.get(BettingRow, _NAME, with_for_update=True)
             if row is not None and row.holder != self._holder and row.until > now:
                 return False
+            looked = now if row is None else row.looked
             session.merge(
-                BettingRow(name=_NAME, holder=self._holder, until=now + LEASE, looked=now)
+                BettingRow(name=_NAME, holder=self._holder, until=now + LEASE, looked=looked)
             )
         self._times.renewed = now
         return True
+
+    def _note_look(self, now: float) -> None:
+        """Stores that a look which began at this time has ended."""
+        with self._database.session() as session:
+            mine = BettingRow.name == _NAME, BettingRow.holder == self._holder
+            session.execute(update(BettingRow).where(*mine).values(looked=now))
 
     def _upkeep(self, now: float) -> None:
         """History, and deletion of what is too old."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import func, select
 
 from calibration.monitoring.drift_monitor import AVERAGE_RUN_LENGTH
+from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.monitoring.advance import Monitor
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import MonitorEvent, MonitorKind
@@ -21,6 +22,7 @@ from rlcm_serve.store.answers.withdrawals import withdrawn
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.figures import ShadowFigures, shadow_figures
 
+_Figures = TypeVar("_Figures")
 HISTORY = 300
 """Points of a level's history that are shown, from its first row to its last."""
 
@@ -186,12 +188,24 @@ class FigureStore:
             questions=drift.state.get("questions", 0),
             answered=drift.state.get("answered", 0),
             labels=counts.get(of_level) or dict.fromkeys(SHOWN, 0),
-            test=None if test is None else self._test(test, self._behind(drift, test)),
-            drift=self._drift(drift),
+            test=None if test is None else self._usable(lambda: self._test(drift, test), test),
+            drift=self._usable(lambda: self._drift(drift), drift) or (),
             drift_alarmed_at=drift.alarmed,
-            shadow=None if shadow is None else shadow_figures(shadow, runs),
+            shadow=None
+            if shadow is None
+            else self._usable(lambda: shadow_figures(shadow, runs), shadow),
             history=tuple(self._monitors.history(*of_level, HISTORY)) if history else (),
         )
+
+    def _usable(self, figures: Callable[[], _Figures], monitor: Monitor) -> _Figures | None:
+        """The figures of a monitor; None if its state cannot be used."""
+        try:
+            return figures()
+        except DatabaseRefused:
+            raise
+        except Exception as error:  # the others are shown  # noqa: BLE001
+            self._monitors.note_unusable(monitor, error)
+            return None
 
     def _behind(self, drift: Monitor, test: Monitor) -> int:
         """How many answers a test has not seen.
@@ -204,13 +218,13 @@ class FigureStore:
         by_drift: int = drift.state.get("questions", 0)
         return self._monitors.behind(drift) + max(0, by_drift - int(test.state["seen"]))
 
-    def _test(self, stored: Monitor, behind: int) -> TestFigures:
+    def _test(self, drift: Monitor, stored: Monitor) -> TestFigures:
         monitor = stored.risk_monitor()
         low, high = monitor.interval()
         return TestFigures(
             labels=monitor.labels,
             answers=monitor.answers,
-            behind=behind,
+            behind=self._behind(drift, stored),
             risk=monitor.risk(),
             low=low,
             high=high,

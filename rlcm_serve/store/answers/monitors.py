@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +44,7 @@ AT_ONCE = 500
 _ORDER = AnswerRow.started, AnswerRow.sequence
 _PLACE = MonitorRow.started, MonitorRow.sequence
 _KEY = MonitorRow.certificate, MonitorRow.alpha, MonitorRow.what
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class StoredMonitors:
         self.counts = LabelCounts(database)
         self.shadow_counts = ShadowCounts(database)
         self._database = database
+        self._unusable: set[tuple[str, float, MonitorKind]] = set()
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._insert = dialect.insert(MonitorRow).on_conflict_do_nothing()
 
@@ -201,6 +205,21 @@ class StoredMonitors:
                     event.action,
                     event.hook,
                 ),
+            )
+
+    def note_unusable(self, monitor: Monitor, error: Exception) -> None:
+        """Logs once that a monitor stands, because its state cannot be used."""
+        name = monitor.certificate, monitor.alpha, monitor.what
+        if name not in self._unusable:
+            self._unusable.add(name)
+            _log.error(
+                "the %s monitor of certificate %s at alpha %g stands; to start it anew, delete its "
+                "row in the table rlcm_monitors and restart the service: %s: %s",
+                monitor.what.value,
+                monitor.certificate[:12],
+                monitor.alpha,
+                type(error).__name__,
+                error,
             )
 
     def events(self, limit: int = 100, hook: Hook | None = None) -> list[MonitorEvent]:
@@ -369,10 +388,19 @@ def _watched(row: MonitorRow) -> Watched:
         reference=json.loads(row.reference),
         started=row.started,
         sequence=row.sequence,
-        state=json.loads(row.state),
+        state=_state(row.state),
         alarmed=row.alarmed,
     )
     return Watched(monitor, row.slot, row.whole_delta)
+
+
+def _state(stored: str) -> dict[str, Any]:
+    """The state of a monitor; if it is no JSON, one that the monitor refuses."""
+    with suppress(ValueError):
+        found = json.loads(stored)
+        if isinstance(found, dict):
+            return found
+    return {"monitor": {}}
 
 
 def _event(row: EventRow) -> MonitorEvent:

@@ -367,6 +367,58 @@ def test_readings_of_report_data_are_compared_with_live_ones(database: Database)
     assert [one.figures for one in alarms] == [{"statistics": ["tokens"]}]
 
 
+@pytest.mark.parametrize("bad", ['{"monitor": {"version": 99}}', "no JSON"])
+def test_a_monitor_whose_state_cannot_be_used_stops_no_other(
+    betting: Betting, database: Database, caplog: pytest.LogCaptureFixture, bad: str
+) -> None:
+    fill(database, 30, wrong=0.1)
+    betting.work(lambda: GUARANTEES)
+    other = (0.1, MonitorKind.DRIFT.value), (0.2, MonitorKind.RISK.value)
+    with database.session() as session:
+        for alpha, what in other:
+            of_row = MonitorRow.alpha == alpha, MonitorRow.what == what
+            session.execute(update(MonitorRow).where(*of_row).values(state=bad))
+    stored = StoredAnswers(database, DRAW)
+    new = [
+        replace(given(100 + n, alpha), id=f"{n} {alpha}") for n in (0, 1) for alpha in (0.1, 0.2)
+    ]
+    stored.add([replace(one, due=1.0) for one in new])
+    for _ in range(2):
+        assert betting.work(lambda: GUARANTEES)
+    places = {key: place for key, (place, _) in states(database).items()}
+    assert places == {
+        (0.1, "drift"): 30,
+        (0.1, "risk"): 33,
+        (0.2, "drift"): 34,
+        (0.2, "risk"): 0,
+    }
+    level, low = betting.figures.read().levels
+    assert (level.drift, low.test) == ((), None)
+    assert level.test is not None
+    assert low.drift
+    said = [one.message for one in caplog.records if "stands" in one.message]
+    assert [text.partition(" stands")[0] for text in said] == [
+        f"the {what} monitor of certificate {CERTIFICATE.id} at alpha {alpha}"
+        for alpha, what in other
+    ]
+
+
+def test_a_look_that_fails_does_not_count_as_one(
+    betting: Betting, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    betting.work(lambda: GUARANTEES)
+    before, later = betting.figures.read().looked, time.time() + 60
+    monkeypatch.setattr(betting.monitors, "now", lambda: later)
+    monkeypatch.setattr(betting.monitors.counts, "expire", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        betting.work(lambda: GUARANTEES)
+    assert betting.figures.read().looked == before
+    monkeypatch.undo()
+    monkeypatch.setattr(betting.monitors, "now", lambda: later)
+    betting.work(lambda: GUARANTEES)
+    assert betting.figures.read().looked == later
+
+
 def test_one_process_works_and_another_takes_over(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
