@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -150,23 +150,40 @@ class StoredAnswers:
         rows = {row.id: row for row in session.scalars(locked) if caller.may_label(row.key_id)}
         of_row = {id_: level_of(row.certificate, row.alpha) for id_, row in rows.items()}
         counts = self._counts.locked(session, of_row.values())
+        references = _references(session, rows.values())
         for label in labels:
             row = rows.get(label.id)
             if row is not None and label.trusted and label.full_right is not None:
                 note_full_right(session, label.id, label.full_right)
             if row is None:
                 done.unknown.append(label.id)
-            elif self._take(row, label, counts[of_row[label.id]], now, done):
-                session.add(self._label_row(row, label, now))
+                continue
+            last = row.sequence, label.trusted
+            new = self._label_row(row, label, now)
+            is_corrected = new.reference is not None and new.reference != references.get(last)
+            if self._take(row, label, counts[of_row[label.id]], now, done, again=is_corrected):
+                session.add(new)
+                references[last] = new.reference
 
     def _take(
-        self, row: AnswerRow, label: Label, counts: LabelCountsRow, now: float, done: Labelled
+        self,
+        row: AnswerRow,
+        label: Label,
+        counts: LabelCountsRow,
+        now: float,
+        done: Labelled,
+        *,
+        again: bool,
     ) -> bool:
-        """Puts a label to its answer and counts it; False if it says what is known already."""
+        """Puts a label to its answer and counts it; False if it says what is known already.
+
+        `again` says that its reference is a new one, whatever the verdict.
+        """
         before = row.right if label.trusted else row.reported
         if before == label.right:
-            done.unchanged += 1
-            return False
+            done.unchanged += not again
+            done.corrected += again
+            return again
         _count(counts, row, -1)
         if before is None:
             done.labelled += 1
@@ -237,6 +254,14 @@ _PLAIN = (
     "due",
     "question_digest",
 )
+
+
+def _references(session: Session, rows: Iterable[AnswerRow]) -> dict[tuple[int, bool], str | None]:
+    """The references of the last labels of answers, by number and whether they are trusted."""
+    of_rows = LabelRow.sequence.in_([row.sequence for row in rows])
+    found = select(LabelRow.sequence, LabelRow.trusted, LabelRow.reference).where(of_rows)
+    in_order = session.execute(found.order_by(LabelRow.number))
+    return {(sequence, trusted): reference for sequence, trusted, reference in in_order}
 
 
 def _count(counts: LabelCountsRow, row: AnswerRow, number: int) -> None:
