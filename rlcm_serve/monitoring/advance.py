@@ -18,6 +18,12 @@ from rlcm_serve.monitoring.losses import Losses, SeenAnswer, losses_of
 from rlcm_serve.monitoring.records import MonitorKind
 from rlcm_serve.monitoring.reference import Counts, live_values, values_of
 
+_LOST = {
+    "error": "audited questions got no right answer",
+    "regret": "answers drawn for audit and a shadow run are not right where the full budget is",
+}
+"""What an alarm says of losses, by the risk; of other risks it says that answers are wrong."""
+
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
@@ -137,5 +143,5 @@ def alarm_text(monitor: Monitor, seed: bytes) -> tuple[str, dict[str, Any]]:
     low, high = test.interval()
     wrong = monitor.state["wrong"]
     figures = {"labels": test.labels, "wrong": wrong, "low": low, "high": high}
-    said = f"risk alarm {level}: {wrong} of {test.labels} audited answers are wrong"
-    return said, figures
+    said = _LOST.get(monitor.risk, "audited answers are wrong")
+    return f"risk alarm {level}: {wrong} of {test.labels} {said}", figures

@@ -13,7 +13,7 @@ import pytest
 from calibration.monitoring.reference import ReferenceCounts
 from calibration.monitoring.risk_monitor import RiskMonitor
 from rlcm_serve.monitoring.advance import Monitor, advance, alarm_text
-from rlcm_serve.monitoring.losses import GRACE, SeenAnswer
+from rlcm_serve.monitoring.losses import GRACE, SeenAnswer, SeenShadow
 from rlcm_serve.monitoring.records import MonitorKind
 from rlcm_serve.monitoring.reference import live_values, values_of
 
@@ -118,6 +118,27 @@ def test_an_alarm_says_what_it_saw() -> None:
     assert text == "risk alarm at alpha 0.1: 99 of 299 audited answers are wrong"
     assert figures["low"] > 0.1
     assert advance(alarmed, [seen(300)], NOW + 1, SEED).alarmed == NOW
+
+
+def test_an_alarm_says_what_is_lost_under_its_risk() -> None:
+    """Under `regret`, most of what is counted has no label, and no wrong answer is a loss."""
+    run = SeenShadow(1.0, True, DUE, 50.0, False, None, False)
+    worse = replace(run, disagrees=True, full_right=True)
+    answers = [
+        seen(number, False if number % 2 else None, audit_share=1.0, shadow=shadow)
+        for number in range(1, 100)
+        for shadow in [worse if number % 2 else run]
+    ]
+    alarmed = advance(replace(RISK, risk="regret"), answers, NOW, SEED)
+    assert alarm_text(alarmed, SEED)[0] == (
+        "risk alarm at alpha 0.1: 50 of 99 answers drawn for audit and a shadow run are not right "
+        "where the full budget is"
+    )
+    declined = [seen(number, None, answered=False, audit_share=1.0) for number in range(1, 100)]
+    alarmed = advance(replace(RISK, risk="error"), declined, NOW, SEED)
+    assert alarm_text(alarmed, SEED)[0] == (
+        "risk alarm at alpha 0.1: 99 of 99 audited questions got no right answer"
+    )
 
 
 def test_drift_is_found_and_named() -> None:
