@@ -59,7 +59,8 @@ async def take_labels(
         labels = [replace(label, trusted=False) for label in labels]
     done = await threads.write(monitoring.answers.label, labels, caller)
     for label in labels:
-        context.tracing.evaluated(_evaluation(label))
+        if known[label.id].answered:
+            context.tracing.evaluated(_evaluation(label))
     unknown = dict.fromkeys(item.id for item in items if item.id not in known)
     return FeedbackResponse(
         labelled=done.labelled,
@@ -115,18 +116,27 @@ def _verdict(
     *,
     late: bool,
 ) -> bool:
-    """Whether the answer is right.
+    """Whether the answer is right; False for the reference of an abstention.
 
     Raises:
         RequestRefused: the label cannot be taken; the message says why.
     """
-    if not known.answered:
-        raise RequestRefused("id", "the service abstained, so no answer can be right or wrong")
+    if not known.answered and item.reference is None:
+        raise RequestRefused(
+            "right",
+            "the service abstained, so no answer can be right or wrong: a reference is taken if "
+            "the question was drawn for audit",
+        )
+    if not known.answered and not known.asks_reference:
+        raise RequestRefused(
+            "reference",
+            "the service abstained, and this question was not drawn for audit, or its text is not "
+            "stored: its reference would be of no use",
+        )
     if item.right is not None and item.reference is None:
         return item.right
     if item.reference is None or item.right is not None:
         raise RequestRefused("right", "give either right or reference")
-    answer = known.answer if known.answer is not None else _confirmed(item.answer, known, draw)
     grader = verdicts.get(known.profile)
     if grader is None:
         raise RequestRefused(
@@ -137,6 +147,9 @@ def _verdict(
     if late:
         raise RequestRefused("reference", "grading took too long: send this label again")
     grader.check_reference(item.reference)
+    if not known.answered:
+        return False
+    answer = known.answer if known.answer is not None else _confirmed(item.answer, known, draw)
     return grader.equal(answer, item.reference)
 
 

@@ -82,7 +82,9 @@ async def read_audit(
 ) -> AuditResponse:
     """Lists answers that were drawn for audit and wait for a label, the oldest first.
 
-    A key sees its own; keys with the scope `label` or `admin` see all.
+    A key sees its own; keys with the scope `label` or `admin` see all. After a withdrawal, these
+    also see audited questions on which the service abstained: a certificate that is fitted on
+    audited questions needs their references.
     """
     monitoring = monitoring_of(context)
     await monitoring.writer.written()
@@ -132,6 +134,7 @@ def _item(waiting: WaitingAnswer) -> AuditItem:
         profile=row.profile,
         certificate=None if row.certificate is None else row.certificate[:12],
         alpha=row.alpha,
+        abstained=not row.answered,
         confidence=row.confidence,
         question=row.question,
         answer=row.answer,

@@ -99,7 +99,7 @@ def waiting_table(answers: list[dict[str, Any]]) -> Table:
             "id": one["id"],
             "due": one["due"][:16].replace("T", " ") + level,
             "question": one["question"],
-            "answer": one["answer"],
+            "answer": "none: send the reference" if one.get("abstained") else one["answer"],
             "full budget": one.get("full_budget_answer"),
         }
         for title, value in rows.items():

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.evidence.live_replay import Replayed
-from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.given import given_answer
 from rlcm_serve.monitoring.in_flight import InFlight
 from rlcm_serve.monitoring.records import GivenAnswer
@@ -16,13 +15,11 @@ from rlcm_serve.monitoring.writer import AnswerWriter
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.store.answers.betting import Betting
+from rlcm_serve.store.answers.draws import draw_of
 from rlcm_serve.store.answers.figures import MonitoringFigures
 from rlcm_serve.store.answers.stored import StoredAnswers
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.shared_secret import shared_secret
-
-_SECRET = "monitoring"
 
 
 class LiveMonitoring:
@@ -45,7 +42,7 @@ class LiveMonitoring:
         self, database: Database, settings: Settings, certificates: CertificateStore
     ) -> None:
         self.settings = settings
-        self.draw = AuditDraw(shared_secret(database, _SECRET), settings.shares)
+        self.draw = draw_of(database, settings.shares)
         self.answers = StoredAnswers(database, self.draw, texts=settings.audit_texts)
         self.writer = AnswerWriter(self._add)
         self.in_flight = InFlight()

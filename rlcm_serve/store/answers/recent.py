@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import undefer
 
 from rlcm_serve.monitoring.losses import SeenShadow
-from rlcm_serve.store.answers.table import UNLABELLED, AnswerRow
+from rlcm_serve.store.answers.table import DECLINED, UNLABELLED, AnswerRow, WithdrawalRow
 from rlcm_serve.store.caller import Caller, Scope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.seen import SHADOW_COLUMNS, seen_shadow
@@ -114,7 +114,9 @@ def waiting_answers(
 ) -> tuple[int, list[WaitingAnswer]]:
     """How many answers that the caller may see wait for a label, and the oldest of them.
 
-    Answers whose deadline has passed do not wait. It blocks.
+    Answers whose deadline has passed do not wait. After them come abstentions since the last
+    withdrawal that wait for a reference, if the caller's labels enter the test: a fresh
+    certificate needs them. It blocks.
     """
     with database.reading() as session:
         waits = [*UNLABELLED, AnswerRow.due > database.now(session), *_visible(caller)]
@@ -127,7 +129,15 @@ def waiting_answers(
             .limit(limit)
         )
         found = [WaitingAnswer(*row) for row in session.execute(oldest)]
-    return count or 0, found
+        since = session.scalar(select(func.max(WithdrawalRow.time)))
+        if since is None or not caller.may(Scope.LABEL):
+            return count or 0, found
+        declined = [*DECLINED, AnswerRow.started >= since, AnswerRow.question.is_not(None)]
+        rows = select(AnswerRow).where(*declined).order_by(AnswerRow.started, AnswerRow.sequence)
+        left = session.scalars(rows.limit(limit - len(found)))
+        found += [WaitingAnswer(row, None, None) for row in left]
+        others = session.scalar(select(func.count()).select_from(AnswerRow).where(*declined))
+    return (count or 0) + (others or 0), found
 
 
 def _visible(caller: Caller) -> list[Any]:

@@ -2,45 +2,95 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 from sqlalchemy import func, select
 
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.settings.shares import AuditShares
+from rlcm_serve.store.answers.draws import draw_of
 from rlcm_serve.store.answers.table import AnswerRow, LabelRow
 from rlcm_serve.store.database import Database
+
+
+class _Asked(NamedTuple):
+    id: str
+    question: str
+    kind: str | None
+    answered: bool
+    reference: str | None
 
 
 def audited_problems(database: Database, profile: str, since: float) -> list[LabelledProblem]:
     """The audited questions of a profile since a time, as far as they have a reference.
 
-    The draw for audit is fair, so they are a fair sample if whoever labels gives a reference for
-    all of them. The last label that enters the test counts: if it came without a reference, its
-    answer has none. A question that was asked twice is taken once. Each problem has the id of its
-    answer. It blocks.
+    They are a fair sample of the questions that could be drawn, if whoever labels gives a reference
+    for all of them, whatever the service did. Where shares for audit differ between keys, kinds or
+    times, questions count that the draw chooses at the smallest of these shares: the same hash
+    chose them at larger ones. Keys and kinds with share 0 are left out.
+
+    The last label that enters the test counts: if it came without a reference, its answer has none.
+    A question that was asked twice is taken once. Each problem has the id of its answer. It blocks.
 
     Args:
         database: holds answers and labels.
         profile: prompt profile under which they were asked.
         since: Unix time in seconds.
+
+    Raises:
+        RequestRefused: a declined question has no reference, although a later one has: those that
+            are left would be easier than the questions that are asked.
     """
+    found: dict[str, LabelledProblem] = {}
+    declined: set[str] = set()
+    without: set[str] = set()
+    for one in _fair(database, profile, since):
+        text = one.question
+        if one.reference is not None:
+            found.setdefault(text, LabelledProblem(one.id, text, one.reference, kind=one.kind))
+            without |= declined
+            declined.clear()
+        elif not one.answered:
+            declined.add(text)
+    if missing := without - set(found):
+        raise RequestRefused(
+            "data",
+            f"{len(missing)} audited questions that the service declined have no reference, and "
+            "without them the others are too easy a sample: send their references with POST "
+            "/feedback (GET /audit lists them), or give labelled problems drawn since the "
+            "withdrawal, with `rlcm recalibrate ID --data FILE`",
+        )
+    return list(found.values())
+
+
+def _fair(database: Database, profile: str, since: float) -> Sequence[_Asked]:
+    """The audited questions that have a text, in order; all drawn with the same probability."""
+    of_profile = AnswerRow.profile == profile, AnswerRow.started >= since
     trusted = select(func.max(LabelRow.number)).where(
         LabelRow.sequence == AnswerRow.sequence, LabelRow.trusted
     )
     last = trusted.correlate(AnswerRow).scalar_subquery()
-    wanted = (
-        select(AnswerRow.id, AnswerRow.question, AnswerRow.kind, LabelRow.reference)
-        .join(LabelRow, LabelRow.number == last)
-        .where(
-            AnswerRow.audited,
-            AnswerRow.profile == profile,
-            AnswerRow.started >= since,
-            AnswerRow.question.is_not(None),
-            LabelRow.reference.is_not(None),
-        )
+    columns: Any = (
+        AnswerRow.id,
+        AnswerRow.question,
+        AnswerRow.kind,
+        AnswerRow.answered,
+        LabelRow.reference,
+    )
+    drawn = (
+        select(*columns)
+        .outerjoin(LabelRow, LabelRow.number == last)
+        .where(AnswerRow.audited, *of_profile, AnswerRow.question.is_not(None))
         .order_by(AnswerRow.sequence)
     )
-    found: dict[str, LabelledProblem] = {}
+    share = AnswerRow.audit_share
+    shares = select(func.min(share), func.max(share)).where(*of_profile, share > 0)
     with database.reading() as session:
-        for id_, question, kind, reference in session.execute(wanted):
-            text, answer = str(question), str(reference)  # neither is null
-            found.setdefault(text, LabelledProblem(id_, text, answer, kind=kind))
-    return list(found.values())
+        least, most = session.execute(shares).one()
+        rows = [_Asked(*row) for row in session.execute(drawn)]
+    if least == most:
+        return rows
+    draw = draw_of(database, AuditShares(least))
+    return [row for row in rows if draw.draws(row.id, least)]

@@ -40,12 +40,15 @@ class KnownAnswer:
         answered: whether there is an answer to label.
         answer: its text; None where texts are not kept.
         digest: of the answer, by `AuditDraw.digest`.
+        asks_reference: whether a reference is of use although there is no answer: the question was
+            drawn for audit, and its text is kept.
     """
 
     profile: str
     answered: bool
     answer: str | None
     digest: bytes | None
+    asks_reference: bool = False
 
 
 @dataclass(slots=True)
@@ -113,7 +116,11 @@ class StoredAnswers:
                 for row in session.scalars(select(AnswerRow).where(AnswerRow.id.in_(some))):
                     if caller.may_label(row.key_id):
                         found[row.id] = KnownAnswer(
-                            row.profile, row.answered, row.answer, row.answer_digest
+                            row.profile,
+                            row.answered,
+                            row.answer,
+                            row.answer_digest,
+                            row.audited and not row.answered and row.question is not None,
                         )
         return found
 
@@ -179,6 +186,14 @@ class StoredAnswers:
 
         `again` says that its reference is a new one, whatever the verdict.
         """
+        if not row.answered:
+            if label.trusted and again:
+                done.labelled += row.labelled is None
+                done.corrected += row.labelled is not None
+                row.labelled = row.labelled or now
+            else:
+                done.unchanged += 1
+            return label.trusted and again
         before = row.right if label.trusted else row.reported
         if before == label.right:
             done.unchanged += not again

@@ -25,6 +25,7 @@ _Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments INTE
 
 _GUARANTEED = "certificate IS NOT NULL"
 _WAITING = "audited AND answered AND labelled IS NULL"
+_DECLINED = "audited AND NOT answered AND labelled IS NULL"
 
 
 class AnswerRow(Base):
@@ -33,7 +34,8 @@ class AnswerRow(Base):
     `certificate` is a digest, and None without a guarantee. `answer_digest` is a keyed digest of
     the answer, `question_digest` one of the question, which is None in rows of older releases.
     `question` and `answer` are None where texts are not kept. `labelled` is when the
-    first trusted label came, and `right` what the last one says; both are None without one.
+    first trusted label came, and `right` what the last one says; both are None without one. An
+    abstention is never `right` or wrong: its label has a reference alone.
     `reported` is what the last label says that is not trusted, and so enters no test.
     """
 
@@ -79,6 +81,7 @@ class AnswerRow(Base):
             "sequence",
         ),
         partial_index("rlcm_answers_waiting", _WAITING, "due"),
+        partial_index("rlcm_answers_declined", _DECLINED, "started"),
         Index("rlcm_answers_time", "time"),
     )
 
@@ -102,9 +105,14 @@ UNLABELLED = (AnswerRow.audited, AnswerRow.answered, AnswerRow.labelled.is_(None
 """The condition on answers that were drawn for audit and have no label."""
 
 
+DECLINED = (AnswerRow.audited, ~AnswerRow.answered, AnswerRow.labelled.is_(None))
+"""The condition on abstentions that were drawn for audit and have no reference."""
+
+
 class LabelRow(Base):
-    """One verdict on an answer. Of several, the one with the largest number is shown, a trusted
-    one before others.
+    """One verdict on an answer, or the reference of an abstention.
+
+    Of several verdicts, the one with the largest number is shown, a trusted one before others.
 
     `reference` is what it was graded with, where texts are kept. `trusted` is as in `Label`.
     """

@@ -32,6 +32,7 @@ CREATE TABLE rlcm_answers (
 	PRIMARY KEY (sequence),
 	UNIQUE (id)
 );
+CREATE INDEX rlcm_answers_declined ON rlcm_answers (started) WHERE audited AND NOT answered AND labelled IS NULL;
 CREATE INDEX rlcm_answers_level ON rlcm_answers (certificate, alpha, started, sequence) WHERE certificate IS NOT NULL;
 CREATE INDEX rlcm_answers_question ON rlcm_answers (certificate, question_digest, started, sequence) WHERE certificate IS NOT NULL;
 CREATE INDEX rlcm_answers_time ON rlcm_answers (time);

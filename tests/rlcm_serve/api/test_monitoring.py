@@ -15,7 +15,7 @@ from sqlalchemy import select
 from calibration import ExitPolicy
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.answers import betting
-from rlcm_serve.store.answers.table import AnswerRow
+from rlcm_serve.store.answers.table import AnswerRow, WithdrawalRow
 from rlcm_serve.store.answers.withdrawals import withdraw
 from rlcm_serve.store.caller import Scope
 from tests.rlcm_serve.api.serving import PATIENCE, Running, serving
@@ -50,6 +50,31 @@ async def chat(running: Running, **changes: Any) -> dict[str, Any]:
     assert response.status_code == 200, response.text
     said: dict[str, Any] = response.json()
     return said
+
+
+async def test_the_reference_of_an_audited_abstention_is_kept(
+    certified: Path, tmp_path: Path
+) -> None:
+    settings = Settings(state=tmp_path, audit_share=1, audit_texts=True)
+    async with serving(Script(c_end=0.2), certificates=[certified], settings=settings) as running:
+        id_ = (await running.solve(alpha=0.2)).json()["id"]
+        judged = await feedback(running, {"id": id_, "right": False})
+        (row,) = await answered(running)
+        with running.context.database.session() as session:
+            session.add(
+                WithdrawalRow(
+                    certificate="c", slot="s", delta=0.1, time=row.started - 1, why="an alarm"
+                )
+            )
+        listed = (await running.client.get("/audit")).json()
+        kept = await feedback(running, {"id": id_, "reference": "8"})
+        after = (await running.client.get("/audit")).json()
+        (shown,) = (await running.client.get("/answers")).json()["answers"]
+    assert "a reference is taken" in judged["refused"][0]["why"]
+    assert [(one["abstained"], one["answer"]) for one in listed["answers"]] == [(True, None)]
+    assert (kept["labelled"], kept["audited"], kept["refused"]) == (1, 0, [])
+    assert after["waiting"] == 0
+    assert (shown["label"], shown["tested"]) == (None, False)
 
 
 async def test_one_question_asked_again_withdraws_nothing(certified: Path, tmp_path: Path) -> None:

@@ -6,14 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.monitoring.records import Label
+from rlcm_serve.settings.shares import AuditShares
+from rlcm_serve.store.answers.counts import LabelCounts
+from rlcm_serve.store.answers.draws import draw_of
 from rlcm_serve.store.answers.references import audited_problems
 from rlcm_serve.store.answers.stored import StoredAnswers
+from rlcm_serve.store.answers.table import AnswerRow, WithdrawalRow
 from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.monitoring.test_writer import answer
-from tests.rlcm_serve.store.test_answers import DRAW
+from tests.rlcm_serve.store.test_answers import ADMIN, DRAW, ONE, waits
 
 
 @pytest.fixture
@@ -72,3 +78,69 @@ def test_a_reference_that_is_not_stored_changes_nothing(database: Database) -> N
     answers.add([asked(1)])
     done = answers.label([Label(answer(1).id, True, None, said) for said in ("7", "8")], ANYONE)
     assert (done.labelled, done.corrected, done.unchanged) == (1, 0, 1)
+
+
+def test_where_shares_differ_the_sample_is_thinned_to_the_smallest(database: Database) -> None:
+    """Half of the questions are of a kind that is audited twice as often."""
+    often, seldom = 0.5, 0.25
+    draw = draw_of(database, AuditShares(seldom))
+    answers = StoredAnswers(database, draw, texts=True)
+    whole = [
+        asked(
+            number,
+            kind="x" if number % 2 else None,
+            audit_share=share,
+            audited=draw.draws(answer(number).id, share),
+        )
+        for number in range(2000)
+        for share in [often if number % 2 else seldom]
+    ]
+    answers.add(whole)
+    answers.label([Label(one.id, True, None, "7") for one in whole], ANYONE)
+    found = audited_problems(database, "default", 0.0)
+    of_kind = sum(one.kind == "x" for one in found)
+    assert {one.id for one in found} == {one.id for one in whole if draw.draws(one.id, seldom)}
+    assert 0.44 < of_kind / len(found) < 0.56
+    assert sum(one.audited for one in whole if one.kind) > 1.5 * of_kind
+
+
+def test_a_share_of_zero_leaves_its_questions_out_and_thins_nothing(
+    answers: StoredAnswers, database: Database
+) -> None:
+    answers.add([asked(1), asked(2, audited=False, audit_share=0.0)])
+    answers.label([Label(answer(1).id, True, None, "7")], ANYONE)
+    assert set(references(database)) == {answer(1).id}
+
+
+def test_declined_questions_need_a_reference_too(
+    answers: StoredAnswers, database: Database
+) -> None:
+    """They are harder than the others. One that came last may still wait for whoever labels."""
+    declined = {"answered": False, "answer": None}
+    answers.add([asked(1, **declined), asked(2), asked(3, **declined), asked(4, audited=False)])
+    answers.label([Label(answer(2).id, True, None, "7")], ANYONE)
+    with pytest.raises(RequestRefused, match=r"1 audited questions .* declined .*GET /audit"):
+        references(database)
+    done = answers.label([Label(answer(1).id, False, None, said) for said in "889"], ANYONE)
+    assert (done.labelled, done.corrected, done.unchanged, done.audited) == (1, 1, 1, 0)
+    assert references(database) == {answer(1).id: "9", answer(2).id: "7"}
+    with database.reading() as session:
+        row = session.scalars(select(AnswerRow).where(AnswerRow.id == answer(1).id)).one()
+        assert (row.right, row.labelled is None) == (None, False)
+        (counts,) = LabelCounts(database).read(session, database.now(session)).values()
+    assert (counts["audited"], counts["right"], counts["wrong"]) == (1, 1, 0)
+
+
+def test_declined_questions_wait_for_a_reference_after_a_withdrawal(
+    answers: StoredAnswers, database: Database
+) -> None:
+    declined = {"answered": False, "answer": None, "due": 1.0}
+    answers.add([asked(1, started=5.0, **declined), asked(2, started=15.0, **declined), asked(3)])
+    assert waits(database, ADMIN) == (1, [3])
+    with database.session() as session:
+        session.add(WithdrawalRow(certificate="c", slot="s", delta=0.1, time=10.0, why="an alarm"))
+    assert waits(database, ADMIN) == (2, [3, 2])
+    assert waits(database, ADMIN, limit=1) == (2, [3])
+    assert waits(database, ONE) == (0, [])
+    answers.label([Label(answer(2).id, False, None, "8")], ANYONE)
+    assert waits(database, ADMIN) == (1, [3])

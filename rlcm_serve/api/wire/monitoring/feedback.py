@@ -20,7 +20,9 @@ class FeedbackItem(Wire):
     right: bool | None = Field(default=None, examples=[True])
     """Whether the answer is right."""
     reference: str | None = Field(default=None, max_length=100_000, examples=["8"])
-    """The reference answer. The service grades its answer as in calibration."""
+    """The reference answer. The service grades its answer as in calibration. If it abstained, the
+    reference is kept for the next certificate.
+    """
     answer: str | None = Field(default=None, max_length=100_000, examples=[None])
     """The answer that the service gave. Needed with `reference` where the service keeps no texts;
     it must be exactly the answer given.
@@ -89,12 +91,15 @@ class AuditItem(Wire):
     """Id of the certificate that covered the answer; null without a guarantee."""
     alpha: float | None = Field(examples=[0.1])
     """Certified level that the question was served at; null without a guarantee."""
+    abstained: bool = Field(examples=[False])
+    """Whether the service abstained. Then there is no answer to judge: send the reference alone.
+    """
     confidence: float | None = Field(examples=[0.97])
     """Confidence in the answer."""
     question: str | None = Field(examples=["A dial shows 3. A up 5."])
     """Text of the question; null where the service keeps no texts."""
     answer: str | None = Field(examples=["8"])
-    """The answer; null where the service keeps no texts."""
+    """The answer; null where the service keeps no texts, and if it abstained."""
     full_budget_answer: str | None = Field(examples=["12"])
     """The answer at the full budget, from the answer's shadow run; null where the service keeps no
     texts, and if no run has given one.
