@@ -52,12 +52,15 @@ async def take_labels(
     verdicts: dict[str, Verdicts] = {}
     if any(item.reference is not None for item in items):
         verdicts = _verdicts(context)
+    is_trusted = context.settings.tested_labels != "trusted" or caller.may(Scope.LABEL)
+    to_skip, not_skipped = _to_skip(items, known, is_trusted=is_trusted)
     labels, refused = await asyncio.to_thread(
         _graded, items, known, caller.key_id, verdicts, monitoring.draw
     )
-    if context.settings.tested_labels == "trusted" and not caller.may(Scope.LABEL):
+    if not is_trusted:
         labels = [replace(label, trusted=False) for label in labels]
     done = await threads.write(monitoring.answers.label, labels, caller)
+    skipped = await threads.write(monitoring.answers.skip, to_skip, caller) if to_skip else 0
     for label in labels:
         if known[label.id].answered:
             context.tracing.evaluated(_evaluation(label))
@@ -67,8 +70,9 @@ async def take_labels(
         corrected=done.corrected,
         unchanged=done.unchanged,
         audited=done.audited,
+        skipped=skipped,
         unknown=[*unknown],
-        refused=refused,
+        refused=[*refused, *not_skipped],
     )
 
 
@@ -85,6 +89,25 @@ def _verdicts(context: Context) -> dict[str, Verdicts]:
     return found
 
 
+def _to_skip(
+    items: Sequence[FeedbackItem], known: Mapping[str, KnownAnswer], *, is_trusted: bool
+) -> tuple[list[str], list[RefusedLabel]]:
+    """The answers whose label nobody will give, and those that are refused."""
+    ids, refused = [], []
+    for item in items:
+        if not item.skip or item.id not in known:
+            continue
+        if item.right is not None or item.reference is not None:
+            why = "skip: give either skip, or right or reference"
+            refused.append(RefusedLabel(id=item.id, why=why))
+        elif not is_trusted:
+            why = "skip: only keys with the scope label or admin may end the wait for a label"
+            refused.append(RefusedLabel(id=item.id, why=why))
+        else:
+            ids.append(item.id)
+    return ids, refused
+
+
 def _graded(
     items: Sequence[FeedbackItem],
     known: Mapping[str, KnownAnswer],
@@ -97,7 +120,7 @@ def _graded(
     until = time.monotonic() + GRADING_S
     for item in items:
         answer = known.get(item.id)
-        if answer is None:
+        if answer is None or item.skip:
             continue
         try:
             right = _verdict(item, answer, verdicts, draw, late=time.monotonic() > until)

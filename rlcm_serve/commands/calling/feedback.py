@@ -35,7 +35,7 @@ def feedback(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Labels (JSONL): `id` with `right` or `reference`, or - for stdin.",
+            help="Labels (JSONL): `id` with `right`, `reference` or `skip`, or - for stdin.",
             exists=True,
             dir_okay=False,
             allow_dash=True,
@@ -66,7 +66,8 @@ def feedback(
     console.print(
         f"{total.get('labelled', 0)} answers labelled, {total.get('audited', 0)} of them in the "
         f"test; {total.get('corrected', 0)} corrected, {total.get('unchanged', 0)} unchanged, "
-        f"{len(total.get('unknown', []))} unknown, {len(total.get('refused', []))} refused"
+        f"{total.get('skipped', 0)} skipped, {len(total.get('unknown', []))} unknown, "
+        f"{len(total.get('refused', []))} refused"
     )
 
 

@@ -14,7 +14,7 @@ from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import GivenAnswer, Label
 from rlcm_serve.store.answers.counts import LabelCounts, level_of
-from rlcm_serve.store.answers.table import AnswerRow, LabelCountsRow, LabelRow
+from rlcm_serve.store.answers.table import UNLABELLED, AnswerRow, LabelCountsRow, LabelRow
 from rlcm_serve.store.answers.texts import storable
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.database import Database
@@ -146,6 +146,29 @@ class StoredAnswers:
                 ) from error
             stored += len(some)
         return done
+
+    def skip(self, ids: Sequence[str], caller: Caller) -> int:
+        """Ends the wait for the labels of answers, as if their deadlines had passed.
+
+        Returns:
+            How many waited, of those that the caller may label.
+        """
+        skipped = 0
+        for some in _parts(ids):
+            with self._database.session() as session:
+                waiting = select(AnswerRow).where(AnswerRow.id.in_(some), *UNLABELLED)
+                locked = waiting.order_by(AnswerRow.sequence).with_for_update()
+                rows = [row for row in session.scalars(locked) if caller.may_label(row.key_id)]
+                of_row = [level_of(row.certificate, row.alpha) for row in rows]
+                counts = self._counts.locked(session, of_row)
+                now = self._database.now(session)
+                for row, level in zip(rows, of_row, strict=True):
+                    # Not before `overdue_at`: who reads the counts would miss it.
+                    ended = max(now, counts[level].overdue_at)
+                    if row.due > ended:
+                        row.due = ended
+                        skipped += 1
+        return skipped
 
     def _label(
         self, session: Session, labels: Sequence[Label], caller: Caller, done: Labelled

@@ -438,11 +438,18 @@ async def test_a_caller_who_lies_about_its_answers_raises_no_alarm(
         assert labels["waiting"] == 41
         response = await running.client.get("/audit", headers={"X-API-Key": judge})
         assert response.json()["waiting"] == 41
+        nobody_can = {"id": ids.pop(), "skip": True}
+        said = await feedback(running, nobody_can, key=liar)
+        assert (said["skipped"], "scope label" in said["refused"][0]["why"]) == (0, True)
+        said = await feedback(running, nobody_can | {"right": True}, key=judge)
+        assert (said["skipped"], "either skip" in said["refused"][0]["why"]) == (0, True)
+        said = await feedback(running, nobody_can, key=judge)
+        assert (said["skipped"], said["labelled"], said["refused"]) == (1, 0, [])
         said = await feedback(running, *({"id": one, "right": True} for one in ids), key=judge)
-        assert said["audited"] == 41
+        assert said["audited"] == 40
         await look(running)
         guarantee, labels = await figures()
-        assert (guarantee, labels["right"], labels["others_wrong"]) == ("given", 41, 0)
+        assert (guarantee, labels["right"], labels["others_wrong"]) == ("given", 40, 1)
 
 
 async def test_a_key_that_judges_answers_may_not_ask(tmp_path: Path) -> None:

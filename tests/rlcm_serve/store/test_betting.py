@@ -22,7 +22,7 @@ from calibration.certificate.report_data import ReportData, ReportLevel, report_
 from calibration.monitoring.reference import ReferenceCounts
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.monitoring.audit import AuditDraw
-from rlcm_serve.monitoring.losses import SeenAnswer
+from rlcm_serve.monitoring.losses import GRACE, SeenAnswer
 from rlcm_serve.monitoring.records import (
     Action,
     EventKind,
@@ -41,7 +41,7 @@ from rlcm_serve.store.answers.monitors import Step
 from rlcm_serve.store.answers.stored import StoredAnswers
 from rlcm_serve.store.answers.table import AnswerRow, BettingRow, HistoryRow, MonitorRow
 from rlcm_serve.store.answers.withdrawals import withdraw, withdrawn
-from rlcm_serve.store.caller import ANYONE
+from rlcm_serve.store.caller import ANYONE, Caller, Scope
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.monitoring.test_writer import answer
@@ -216,6 +216,26 @@ def test_a_test_that_begins_after_answers_were_deleted_is_not_behind_by_them(
         after.work(lambda: guarantees)
         found.append(behind(after))
     assert found == [2, 2]
+
+
+def test_an_answer_that_nobody_can_judge_is_skipped(
+    betting: Betting, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counts as if its deadline had passed, and a later label enters no test."""
+    stored, ids = StoredAnswers(database, DRAW), [given(n).id for n in range(3)]
+    stored.add([replace(given(n), audited=True, audit_share=1.0) for n in range(3)])
+    stored.label([Label(one, True, None) for one in ids[1:]], ANYONE)
+    betting.work(lambda: GUARANTEES)
+    assert stored.skip([*ids, "unknown"], Caller("one", frozenset({Scope.SOLVE}))) == 0
+    assert [stored.skip([*ids, "unknown"], ANYONE) for _ in range(2)] == [1, 0]
+    later = time.time() + 2 * GRACE
+    monkeypatch.setattr(betting.monitors, "now", lambda: later)
+    betting.work(lambda: GUARANTEES)
+    level = betting.figures.read().levels[0]
+    assert level.test is not None
+    assert (level.test.labels, level.test.answers, level.test.behind) == (2, 3, 0)
+    assert (level.labels["waiting"], level.labels["expired"]) == (0, 1)
+    assert stored.label([Label(ids[0], False, None)], ANYONE).audited == 0
 
 
 def test_a_correction_after_its_bet_changes_no_wealth(betting: Betting, database: Database) -> None:

@@ -13,7 +13,7 @@ MOST_ITEMS = 2000
 
 
 class FeedbackItem(Wire):
-    """A label: the verdict on one answer, or the reference to compare it with. Give one of both."""
+    """A label: the verdict on one answer, the reference to compare it with, or `skip`. Give one."""
 
     id: str = Field(min_length=1, max_length=200, examples=[_ID])
     """Id of the answer, as the service gave it."""
@@ -30,6 +30,12 @@ class FeedbackItem(Wire):
     full_budget_right: bool | None = Field(default=None, examples=[None])
     """Whether the full budget's answer is right, where a shadow run gave another one. Only the risk
     `regret` needs it; a reference says it too, where the service keeps texts.
+    """
+
+    skip: bool = Field(default=False, examples=[False])
+    """Whether the wait for a label of this answer ends now, because nobody can judge it. It counts
+    as if its deadline had passed: as right in the test, and as anything in the confidence sequence.
+    Needs a key whose labels enter the test.
     """
 
 
@@ -66,6 +72,8 @@ class FeedbackResponse(Wire):
     audit, the label is in time, and the key's labels are trusted (setting `tested_labels`). A
     question that was asked before under the same certificate counts here, and enters no test.
     """
+    skipped: int = Field(examples=[0])
+    """Number of answers that waited for a label, and wait no longer because of `skip`."""
     unknown: list[str] = Field(examples=[[]])
     """Ids that are not of an answer that this key may label."""
     refused: list[RefusedLabel] = Field(examples=[[]])
