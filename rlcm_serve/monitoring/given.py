@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from rlcm_serve.core import Question, Solution
-from rlcm_serve.evidence.live_replay import Replayed
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import GivenAnswer
 from rlcm_serve.solving.shadow.draw import ShadowDraw
@@ -23,7 +22,6 @@ def given_answer(
     now: float,
     deadline: float,
     shadow: ShadowDraw | None = None,
-    rehearsed: tuple[Replayed, ...] = (),
     question_digest: bytes | None = None,
 ) -> GivenAnswer:
     """The record of an answer or an abstention, with its question's text and its own.
@@ -39,7 +37,6 @@ def given_answer(
         now: Unix time.
         deadline: seconds until a label must be in.
         shadow: how its shadow run was drawn, if one could be.
-        rehearsed: what the levels of rehearsed certificates would have done.
         question_digest: as in `GivenAnswer`.
     """
     share = draw.share(key_id, question.kind)
@@ -64,7 +61,6 @@ def given_answer(
         question=question.text,
         answer=solution.answer,
         shadow=shadow,
-        rehearsed=rehearsed,
         question_digest=question_digest,
     )
 

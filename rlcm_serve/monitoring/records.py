@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from rlcm_serve.evidence.live_replay import Replayed
 from rlcm_serve.solving.shadow.draw import ShadowDraw
 
 
@@ -35,7 +34,6 @@ class GivenAnswer:
         question: its text; None where texts are not kept.
         answer: the answer given; None without one.
         shadow: how its shadow run was drawn; None if none could be.
-        rehearsed: what the levels of rehearsed certificates would have done.
         question_digest: of the question, by `AuditDraw.question_digest`; None if it is not known.
     """
 
@@ -58,7 +56,6 @@ class GivenAnswer:
     question: str | None = None
     answer: str | None = None
     shadow: ShadowDraw | None = None
-    rehearsed: tuple[Replayed, ...] = ()
     question_digest: bytes | None = None
 
 

@@ -61,7 +61,7 @@ def open_shadows(
         settings.shadow_share,
         settings.shadow_runs,
         monitoring.draw.draws,
-        lambda: admission.waiting > 0 or admission.running >= admission.max_running,
+        lambda: admission.is_busy,
         keep,
         SHADOW_DEADLINE,
     )

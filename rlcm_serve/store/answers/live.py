@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rlcm_serve.core import Question, Solution
-from rlcm_serve.evidence.live_replay import Replayed
 from rlcm_serve.monitoring.given import given_answer
 from rlcm_serve.monitoring.in_flight import InFlight
 from rlcm_serve.monitoring.records import GivenAnswer
@@ -60,7 +59,6 @@ class LiveMonitoring:
         digests: Mapping[str, str],
         started: float,
         shadow: ShadowDraw | None = None,
-        rehearsed: tuple[Replayed, ...] = (),
     ) -> Solution:
         """Takes a solution that is about to be given; returns it with whether it was drawn.
 
@@ -73,7 +71,6 @@ class LiveMonitoring:
             digests: of the active certificates, by their ids.
             started: when the question was asked, Unix time.
             shadow: how its shadow run was drawn, if one could be.
-            rehearsed: what the levels of rehearsed certificates would have done.
         """
         guarantee = solution.guarantee
         answer = given_answer(
@@ -87,7 +84,6 @@ class LiveMonitoring:
             now=time.time(),
             deadline=self.settings.audit_deadline_s,
             shadow=shadow,
-            rehearsed=rehearsed,
             question_digest=self.draw.question_digest(digest),
         )
         self.writer.put(answer)

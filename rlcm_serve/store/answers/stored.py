@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import select, text
@@ -18,7 +18,6 @@ from rlcm_serve.store.answers.table import UNLABELLED, AnswerRow, LabelCountsRow
 from rlcm_serve.store.answers.texts import storable
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.rehearsals.table import RehearsedRow
 from rlcm_serve.store.shadows.counts import ShadowCounts
 from rlcm_serve.store.shadows.table import ShadowRow, note_full_right
 
@@ -82,7 +81,6 @@ class StoredAnswers:
         self._shadow_counts = ShadowCounts(database)
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._insert = dialect.insert(AnswerRow).on_conflict_do_nothing(index_elements=["id"])
-        self._insert_replayed = dialect.insert(RehearsedRow).on_conflict_do_nothing()
         insert_draws = dialect.insert(ShadowRow).on_conflict_do_nothing()
         columns = ShadowRow.certificate, ShadowRow.alpha, ShadowRow.share, ShadowRow.drawn
         self._insert_draws = insert_draws.returning(*columns)
@@ -104,9 +102,6 @@ class StoredAnswers:
             if draws := self._draws(answers):
                 new = session.execute(self._insert_draws, draws)
                 self._shadow_counts.draw(session, (((c, a), *draw) for c, a, *draw in new))
-            replayed = [asdict(one) | {"id": a.id} for a in answers for one in a.rehearsed]
-            if replayed:
-                session.execute(self._insert_replayed, replayed)
 
     def find(self, ids: Sequence[str], caller: Caller) -> dict[str, KnownAnswer]:
         """The answers with these ids that the caller may label."""

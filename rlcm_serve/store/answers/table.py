@@ -13,6 +13,7 @@ from sqlalchemy import (
     String,
     Text,
     select,
+    text,
     true,
     tuple_,
 )
@@ -101,11 +102,11 @@ AnswerRow.repeated = column_property(
 """Whether the question was asked before under the guarantee of the same certificate, by anybody, at
 whatever level. Monitors skip such answers."""
 
-UNLABELLED = (AnswerRow.audited, AnswerRow.answered, AnswerRow.labelled.is_(None))
-"""The condition on answers that were drawn for audit and have no label."""
+UNLABELLED = (text(_WAITING),)
+"""The condition on answers that were drawn for audit and have no label. It is the text of the
+index, because SQLite does not find the index for `audited = 1`."""
 
-
-DECLINED = (AnswerRow.audited, ~AnswerRow.answered, AnswerRow.labelled.is_(None))
+DECLINED = (text(_DECLINED),)
 """The condition on abstentions that were drawn for audit and have no reference."""
 
 
