@@ -46,6 +46,7 @@ from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.monitoring.test_writer import answer
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+from tests.rlcm_serve.store.plans import plans_of
 
 CERTIFICATE = certificate({0.1: ExitPolicy(lambda_high=0.9), 0.2: ExitPolicy(lambda_high=0.8)})
 DRAW = AuditDraw(b"s" * 32, AuditShares(1.0))
@@ -149,6 +150,15 @@ def test_what_was_asked_before_is_looked_up_in_an_index(tmp_path: Path) -> None:
         plan = [row[-1] for row in session.execute(text(f"EXPLAIN QUERY PLAN {said}"))]
     database.close()
     assert any("rlcm_answers_question (certificate=? AND question_digest=?" in one for one in plan)
+
+
+def test_answers_that_wait_for_a_label_are_found_by_their_index(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/waiting.db")
+    figures = betting_on(database).figures
+    plans = plans_of(database, lambda: figures.read(history=False), "labelled IS NULL")
+    database.close()
+    assert plans
+    assert all("rlcm_answers_waiting" in " ".join(steps) for steps in plans)
 
 
 def test_an_open_label_stops_its_own_level_alone(betting: Betting, database: Database) -> None:

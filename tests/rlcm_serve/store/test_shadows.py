@@ -5,10 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from rlcm_serve.monitoring.losses import RegretLosses
 from rlcm_serve.monitoring.records import GivenAnswer, Label
@@ -21,6 +19,7 @@ from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.stored import StoredShadows, Ungraded
 from tests.rlcm_serve.monitoring.test_advance import RISK
 from tests.rlcm_serve.monitoring.test_writer import answer
+from tests.rlcm_serve.store.plans import plans_of
 from tests.rlcm_serve.store.test_answers import DRAW
 
 REGRET = replace(RISK, risk="regret")
@@ -99,19 +98,7 @@ def test_what_can_be_graded_is_found_without_a_look_at_every_label(tmp_path: Pat
         answers.add([shadowed(number) for number in range(300)])
         answers.label([labelled(number) for number in range(300)], ANYONE)
         assert shadows.end(ended(7))
-        with database.reading() as session:
-            engine = session.connection().engine
-        asked: list[tuple[str, Any]] = []
-
-        def note(_: Any, __: Any, statement: str, values: Any, *___: Any) -> None:
-            asked.append((statement, values))
-
-        event.listen(engine, "before_cursor_execute", note)
         assert [each.id for each in shadows.ungraded(["default"])] == [answer(7).id]
-        event.remove(engine, "before_cursor_execute", note)
-        statement, values = next(one for one in asked if "rlcm_labels" in one[0])
-        with database.reading() as session:
-            plan = session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
-            steps = [row[-1] for row in plan]
+        (steps,) = plans_of(database, lambda: shadows.ungraded(["default"]), "rlcm_labels")
     assert steps[0] == "SCAN rlcm_shadows USING INDEX rlcm_shadows_ungraded"
     assert not [step for step in steps[1:] if step.startswith("SCAN")]
