@@ -9,8 +9,7 @@ from sqlalchemy import func, select
 
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
-from rlcm_serve.settings.shares import AuditShares
-from rlcm_serve.store.answers.draws import draw_of
+from rlcm_serve.store.answers.draws import drawn_at
 from rlcm_serve.store.answers.table import AnswerRow, LabelRow
 from rlcm_serve.store.database import Database
 
@@ -21,6 +20,7 @@ class _Asked(NamedTuple):
     kind: str | None
     answered: bool
     reference: str | None
+    share: float
 
 
 def audited_problems(database: Database, profile: str, since: float) -> list[LabelledProblem]:
@@ -78,6 +78,7 @@ def _fair(database: Database, profile: str, since: float) -> Sequence[_Asked]:
         AnswerRow.kind,
         AnswerRow.answered,
         LabelRow.reference,
+        AnswerRow.audit_share,
     )
     drawn = (
         select(*columns)
@@ -86,11 +87,8 @@ def _fair(database: Database, profile: str, since: float) -> Sequence[_Asked]:
         .order_by(AnswerRow.sequence)
     )
     share = AnswerRow.audit_share
-    shares = select(func.min(share), func.max(share)).where(*of_profile, share > 0)
     with database.reading() as session:
-        least, most = session.execute(shares).one()
+        least = session.scalar(select(func.min(share)).where(*of_profile, share > 0))
         rows = [_Asked(*row) for row in session.execute(drawn)]
-    if least == most:
-        return rows
-    draw = draw_of(database, AuditShares(least))
-    return [row for row in rows if draw.draws(row.id, least)]
+    alike = drawn_at(database, {row.id: row.share for row in rows}, least or 0.0)
+    return [row for row in rows if row.id in alike]

@@ -34,7 +34,9 @@ class Figure:
 class AnswerUnderLevel(NamedTuple):
     """What is known of an answer and a level; fields as in `Replayed` and `RehearsedAnswer`.
 
-    `right` says whether the answer that was given is right; None without a label.
+    `has_place` says whether it counts in what is lost and wrong: it had a place, and where shares
+    for audit differ, it would have been drawn at the smallest one. `right` says whether the answer
+    that was given is right; None without a label.
     """
 
     tokens: int

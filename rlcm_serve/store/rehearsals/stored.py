@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import Select, select, update
+from sqlalchemy import Row, Select, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.errors import NotFound
 from rlcm_serve.evidence.live_replay import Replayed
+from rlcm_serve.store.answers.draws import drawn_at
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.rehearsals.figures import (
@@ -123,23 +124,41 @@ class StoredRehearsals:
         return None if row is None else RehearsalFigures(row.started, row.ended, tuple(levels))
 
     def _level(self, session: Session, digest: str, alpha: float) -> LevelRehearsed:
-        rows = session.execute(latest_answers(digest, alpha))
-        return level_rehearsed(alpha, [AnswerUnderLevel(*row) for row in rows])
+        rows = session.execute(latest_answers(digest, alpha)).all()
+        placed = {row.id: row.audit_share for row in rows if row.has_place}
+        least = min((row.audit_share for row in rows if row.audit_share > 0), default=0.0)
+        alike = drawn_at(self._database, placed, least)
+        return level_rehearsed(alpha, [_under_level(row, alike) for row in rows])
+
+
+def _under_level(row: Row[Any], alike: Container[str]) -> AnswerUnderLevel:
+    """A row of `latest_answers`; `alike` are the ids that count in what is lost and wrong."""
+    return AnswerUnderLevel(
+        row.tokens,
+        row.tokens_at_least,
+        row.undecided,
+        row.answers,
+        row.agrees,
+        row.id in alike,
+        row.right,
+    )
 
 
 def latest_answers(digest: str, alpha: float) -> Select[*tuple[Any, ...]]:
-    """The latest answers under a level, as `AnswerUnderLevel`.
+    """The latest answers under a level, for `_under_level`.
 
     The index has them in this order, so it costs the same however many there are.
     """
     columns = (
+        AnswerRow.id,
+        AnswerRow.audit_share,
         RehearsedRow.tokens,
         RehearsedRow.tokens_at_least,
         RehearsedRow.undecided,
         RehearsedRow.answers,
         RehearsedRow.agrees,
-        RehearsedRow.has_place,
         AnswerRow.right,
+        RehearsedRow.has_place,
     )
     of_level = RehearsedRow.certificate == digest, RehearsedRow.alpha == alpha
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from sqlalchemy import select, text
 
 from rlcm_serve.evidence.live_replay import Replayed
 from rlcm_serve.monitoring.records import Label
+from rlcm_serve.settings.shares import AuditShares
+from rlcm_serve.store.answers.draws import draw_of
 from rlcm_serve.store.answers.stored import StoredAnswers
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.rehearsals.figures import LevelRehearsed
@@ -115,6 +118,30 @@ def test_what_was_dropped_for_lack_of_a_place_changes_no_share(database: Databas
     assert (level.questions, level.missing) == (200, 0)
     assert (level.lost.of, level.lost.value) == (100, pytest.approx(0.1))
     assert (level.wrong.of, level.wrong.value) == (90, 0)
+
+
+def test_different_shares_for_audit_change_no_share_of_what_is_lost(database: Database) -> None:
+    """A kind that is drawn ten times as often is lost every time, the other one never."""
+    rehearsals, answers = StoredRehearsals(database), StoredAnswers(database, DRAW)
+    draw = draw_of(database, AuditShares(0.0))
+    given = [
+        replace(answer(n), audited=draw.draws(answer(n).id, share), audit_share=share)
+        for n in range(2000)
+        for share in [0.5 if n % 2 else 0.05]
+    ]
+    answers.add(given)
+    rehearsals.add(
+        [
+            RehearsedAnswer(one.id, one.audited, (replayed(agrees=one.audit_share < 0.1),))
+            for one in given
+        ]
+    )
+    drawn = [one for one in given if one.audited]
+    assert 450 < len(drawn) < 650
+    answers.label([Label(one.id, True, "boss") for one in drawn], ADMIN)
+    lost = level_of(rehearsals).lost
+    assert 60 < lost.of < 140
+    assert lost.value == pytest.approx(0.5, abs=0.25), "it is 0.91 of all that were drawn"
 
 
 def test_a_comparison_without_a_result_is_counted_and_spanned(database: Database) -> None:
