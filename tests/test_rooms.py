@@ -59,6 +59,7 @@ LADDERS = {
     ),
     "training": (
         "errors",
+        "folders",
         "cards",
         "provenance",
         "publishing",

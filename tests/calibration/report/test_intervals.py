@@ -9,7 +9,7 @@ from statsmodels.stats.proportion import proportion_confint
 from calibration.policy.exit_rule import FULL_BUDGET
 from calibration.report.intervals import intervals, ratio_interval
 from calibration.simulation.procedure import ONE_SAMPLE
-from rlcm_serve.store.rehearsals.figures import level_rehearsed
+from rlcm_serve.store.rehearsals.figures import AnswerUnderLevel, level_rehearsed
 from tests.calibration.recordings import sure
 
 RUNS = 2000
@@ -34,6 +34,9 @@ def test_one_rollout_of_each_problem_is_clopper_pearson() -> None:
     """A report, a rehearsal and an evaluation have the same interval for the same answers."""
     (found,) = intervals([FULL_BUDGET], sure(None, 60, wrong=6), ONE_SAMPLE, None)
     assert found.full_right.interval == pytest.approx(proportion_confint(54, 60, 0.05, "beta"))
-    answers = [(9, 8, False, True, True, True, number >= 6) for number in range(60)]
+    answers = [
+        AnswerUnderLevel(9, 8, False, True, True, has_place=True, right=number >= 6)
+        for number in range(60)
+    ]
     wrong = level_rehearsed(0.1, answers).wrong.interval
     assert wrong == pytest.approx(proportion_confint(6, 60, 0.05, "beta"))
