@@ -5,6 +5,7 @@ Both read and write files of the repository, so they run from its top folder.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -87,10 +88,17 @@ def smoke_study(folder: Path) -> PrimaryStudy:
     write_problems(folder / "problems")
     for path in (folder / "problems").iterdir():
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:8]))
-    text = CONFIG.read_text().replace("steps = 60", "steps = 1").replace("576", "64")
     config = folder / "smoke.toml"
-    config.write_text(text)
+    config.write_text(_with(_with(CONFIG.read_text(), "steps", 1), "max_tokens", 64))
     return PrimaryStudy(config, folder / "problems", folder / "out", folder / "results", rollouts=2)
+
+
+def _with(toml: str, key: str, value: int) -> str:
+    """The same settings but for one number, which stands once."""
+    text, count = re.subn(rf"^{key} = \d+", f"{key} = {value}", toml, flags=re.MULTILINE)
+    if count != 1:
+        raise ValueError(f"{key} stands {count} times in the settings: expected once")
+    return text
 
 
 def _seeds(pilot: bool) -> tuple[int, ...]:

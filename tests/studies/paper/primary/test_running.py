@@ -13,6 +13,7 @@ from studies.paper.primary.problems import write_problems
 from studies.paper.primary.running import PrimaryStudy, Running
 from tests.studies.paper.primary.made_primary import made
 from training.errors import TrainingRefused
+from training.rl.settings import RunSettings
 
 RUN = run_named("rlcm-3")
 
@@ -44,5 +45,8 @@ def test_other_settings_or_problems_do_not_take_over_a_result(
     assert Running(study, RUN).folder != folder
 
 
-def test_a_smoke_run_is_no_run_of_the_study(study: PrimaryStudy, tmp_path: Path) -> None:
-    assert smoke_study(tmp_path / "smoke").design != study.design
+def test_a_smoke_run_is_short_and_no_run_of_the_study(study: PrimaryStudy, tmp_path: Path) -> None:
+    smoke = smoke_study(tmp_path / "smoke")
+    settings = RunSettings.load(smoke.config)
+    assert (settings.steps, settings.rollouts.max_tokens) == (1, 64)
+    assert smoke.design != study.design
