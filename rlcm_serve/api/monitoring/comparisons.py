@@ -8,7 +8,6 @@ before anything of its answer is known: so what has no place says nothing about 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import Sample, Solution
 from rlcm_serve.evidence.live_replay import Replayed
 from rlcm_serve.solving.service import Service
+from rlcm_serve.solving.shadow.background import BackgroundTasks, attempt
 from rlcm_serve.solving.shadow.full_budget import POLL, PRIORITY
 from rlcm_serve.solving.solver import Prepared
 
@@ -25,9 +25,6 @@ MOST_HELD = 100
 """Audited questions that hold a place: they are still being answered, or wait to be compared."""
 LIMIT = 3600.0
 """Seconds after which a comparison is given up."""
-_CLOSING = 5.0
-"""Seconds in which comparisons that are ended must be stored."""
-_log = logging.getLogger(__name__)
 
 Keep = Callable[[str, Sequence[tuple[str, float, bool]]], Awaitable[None]]
 """Stores of an answer's id whether levels agree: certificate, alpha, and whether."""
@@ -59,7 +56,7 @@ class Comparisons:
         self._service, self._is_busy, self._keep = service, is_busy, keep
         self._turn = asyncio.Semaphore(1)
         self._held = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     @contextmanager
     def question(self, *, is_wanted: bool) -> Iterator[Place]:
@@ -87,31 +84,22 @@ class Comparisons:
         earlier = [one for one in levels if one.answers and one.agrees is None]
         if not (place.is_held and earlier and solution.answer is not None):
             return self.free(place)
-        comparing = asyncio.create_task(self._run(place, id_, prepared, solution, earlier))
-        self._tasks.add(comparing)
-        comparing.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._run(place, id_, prepared, solution, earlier))
         return None
 
     async def close(self) -> None:
         """Ends what is being compared; levels without a result stay unknown."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_CLOSING)
+        await self._tasks.close()
 
     async def _run(
         self, place: Place, id_: str, prepared: Prepared, solution: Solution, levels: list[Replayed]
     ) -> None:
         agrees: dict[int | None, bool] = {}
         try:
-            async with asyncio.timeout(LIMIT):
+            async with attempt(f"the comparison of {id_}", LIMIT):
                 for stop in sorted({one.stop or 0 for one in levels}):
                     async with self._turn:
                         agrees[stop] = await self._agrees(prepared, solution, stop)
-        except asyncio.CancelledError:
-            pass  # the service stops; what is known is stored all the same
-        except Exception as error:  # nobody waits for it  # noqa: BLE001
-            _log.warning("the answer %s could not be compared: %s", id_, error)
         finally:
             self.free(place)
         known = [one for one in levels if one.stop in agrees]

@@ -9,7 +9,6 @@ the death of the engine, may depend on the answer: such a run counts as missing,
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.core import Solution
+from rlcm_serve.solving.shadow.background import BackgroundTasks, attempt
 from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.solving.shadow.full_budget import full_answer
 from rlcm_serve.solving.solver import Prepared
@@ -24,9 +24,6 @@ from rlcm_serve.solving.solver import Prepared
 MOST_HELD = 50
 """Questions and runs that hold a place without running: their questions are still being answered,
 or they wait for their turn."""
-_CLOSING = 5.0
-"""Seconds in which runs that are ended must be stored."""
-_log = logging.getLogger(__name__)
 
 
 class ShadowOutcome(NamedTuple):
@@ -77,7 +74,7 @@ class ShadowRuns:
         self._limit = limit
         self._turns = asyncio.Semaphore(at_once)
         self._held = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     @contextmanager
     def question(self, id_: str) -> Iterator[Claim]:
@@ -110,32 +107,20 @@ class ShadowRuns:
         if not claim.draw.runs:
             return claim.draw
         claim.is_running = True
-        running = asyncio.create_task(self._run(claim, prepared, solution, verdicts))
-        self._tasks.add(running)
-        running.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._run(claim, prepared, solution, verdicts))
         return claim.draw
 
     async def close(self) -> None:
         """Ends all runs; those without a result are missing."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_CLOSING)
+        await self._tasks.close()
 
     async def _run(
         self, claim: Claim, prepared: Prepared, solution: Solution, verdicts: Verdicts
     ) -> None:
         outcome = ShadowOutcome(claim.id, None)
-        limit = asyncio.timeout(self._limit)
         try:
-            async with limit, self._turns:
+            async with attempt(f"the shadow run of {claim.id}", self._limit), self._turns:
                 outcome = await self._outcome(claim.id, prepared, solution, verdicts)
-        except asyncio.CancelledError:
-            pass  # the service stops; what is missing is stored all the same
-        except Exception as error:  # nobody waits for it  # noqa: BLE001
-            late = f"it took over {self._limit:g} s"
-            why = late if limit.expired() else str(error) or type(error).__name__
-            _log.warning("the shadow run of %s gave no result: %s", claim.id, why)
         finally:
             self._held -= 1
         await self._keep(outcome)
