@@ -55,6 +55,11 @@ def monitored(figures: MonitoringFigures, served: Sequence[Certificate]) -> Iter
         "Age of the oldest of them; 0 if none waits.",
         value=figures.time - oldest,
     )
+    yield GaugeMetricFamily(
+        "rlcm_monitors_unusable",
+        "Tests whose stored state this process cannot read; the log names each of them.",
+        value=figures.unusable,
+    )
     if figures.looked is not None:
         yield GaugeMetricFamily(
             "rlcm_monitoring_behind_seconds",

@@ -48,6 +48,10 @@ FIRING: dict[str, dict[str, str]] = {
         'rlcm_monitoring_behind_seconds{instance="a"}': "0+60x120",
         'rlcm_monitoring_behind_seconds{instance="b"}': "0+60x120",
     },
+    "RlcmMonitorUnusable": {
+        'rlcm_monitors_unusable{instance="a"}': "0x120",
+        'rlcm_monitors_unusable{instance="b"}': "1x120",
+    },
 }
 """A step is a minute; two hours. Of two processes of one database, one alert is enough."""
 
@@ -72,6 +76,7 @@ QUIET: dict[str, str] = {
     'rlcm_live_withdrawn{certificate="c1", instance="a"}': "0x120",
     f'rlcm_live_drift_alarmed{{{LEVEL}, statistic="tokens", instance="a"}}': "0x120",
     f'rlcm_live_labels{{{LEVEL}, verdict="expired", instance="a"}}': "0x120",
+    'rlcm_monitors_unusable{instance="a"}': "0x120",
     'rlcm_monitoring_behind_seconds{instance="a"}': "2x120",
     'rlcm_monitoring_behind_seconds{instance="b"}': "0+60x120",  # another process looks
 }

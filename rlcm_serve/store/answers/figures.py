@@ -96,6 +96,8 @@ class MonitoringFigures:
     levels: tuple[LevelFigures, ...]
     withdrawn: dict[str, Withdrawn]
     events: tuple[MonitorEvent, ...]
+    unusable: int
+    """Monitors that this process cannot read. They stand still, and their figures are missing."""
 
 
 class FigureStore:
@@ -122,16 +124,18 @@ class FigureStore:
             oldest = session.scalar(waits.order_by(AnswerRow.due).limit(1))
             looked = session.scalar(select(func.max(BettingRow.looked)))
             lost = withdrawn(session)
+        levels = tuple(
+            self._level(*of_level, counts, runs, history=history) for of_level in self._levels()
+        )
         return MonitoringFigures(
             time=now,
             looked=looked,
             waiting=sum(level["waiting"] for level in counts.values()),
             oldest=oldest,
-            levels=tuple(
-                self._level(*of_level, counts, runs, history=history) for of_level in self._levels()
-            ),
+            levels=levels,
             withdrawn=lost,
             events=tuple(self._monitors.events()),
+            unusable=self._monitors.unusable,
         )
 
     def history_rows(self, now: float) -> list[dict[str, Any]]:

@@ -207,6 +207,11 @@ class StoredMonitors:
                 ),
             )
 
+    @property
+    def unusable(self) -> int:
+        """How many monitors this process has found unusable since its start."""
+        return len(self._unusable)
+
     def note_unusable(self, monitor: Monitor, error: Exception) -> None:
         """Logs once that a monitor stands, because its state cannot be used."""
         name = monitor.certificate, monitor.alpha, monitor.what

@@ -422,8 +422,9 @@ def test_a_monitor_whose_state_cannot_be_used_stops_no_other(
         (0.2, "drift"): 34,
         (0.2, "risk"): 0,
     }
-    level, low = betting.figures.read().levels
-    assert (level.drift, low.test) == ((), None)
+    figures = betting.figures.read()
+    level, low = figures.levels
+    assert (level.drift, low.test, figures.unusable) == ((), None, 2)
     assert level.test is not None
     assert low.drift
     said = [one.message for one in caplog.records if "stands" in one.message]

@@ -56,7 +56,14 @@ LEVEL = LevelFigures(
     history=(),
 )
 FIGURES = MonitoringFigures(
-    time=1200.0, looked=1199.0, waiting=12, oldest=1000.0, levels=(LEVEL,), withdrawn={}, events=()
+    time=1200.0,
+    looked=1199.0,
+    waiting=12,
+    oldest=1000.0,
+    levels=(LEVEL,),
+    withdrawn={},
+    events=(),
+    unusable=0,
 )
 NEW = replace(
     FIGURES, looked=None, waiting=0, oldest=None, levels=(replace(LEVEL, questions=0, test=None),)

@@ -23,7 +23,7 @@ def series(figures: MonitoringFigures, served: Sequence[Certificate] = (ACTIVE,)
         (sample.name, sample.labels.get(family_label(sample.labels), "")): sample.value
         for family in monitored(figures_of(ACTIVE, figures), served)
         for sample in family.samples
-        if "live" in sample.name or "audit" in sample.name or "monitoring" in sample.name
+        if any(part in sample.name for part in ("live", "audit", "monitor"))
     }
 
 
@@ -60,6 +60,11 @@ def test_what_waits_for_a_label_is_shown_with_its_age() -> None:
     assert shown["rlcm_audits_waiting", ""] == 12
     assert shown["rlcm_audit_oldest_seconds", ""] == 200
     assert shown["rlcm_monitoring_behind_seconds", ""] == 1
+
+
+def test_tests_that_stand_still_are_counted() -> None:
+    assert series(FIGURES)["rlcm_monitors_unusable", ""] == 0
+    assert series(replace(FIGURES, unusable=2))["rlcm_monitors_unusable", ""] == 2
 
 
 def test_a_withdrawn_certificate_is_marked() -> None:
