@@ -186,6 +186,7 @@ def test_a_promise_that_is_kept(known: Visitor) -> None:
     risks = known.page.locator(".detail.risks")
     expect(risks).to_contain_text("● guarantee given")
     expect(risks).to_contain_text("5% of all answers are drawn at random for a label.")
+    expect(risks).to_contain_text("all hold with probability at least 90%, however often you look")
     row = risks.locator("tbody tr").first
     expect(row.get_by_role("rowheader")).to_have_text("10%")
     expect(row).to_contain_text("6.0% 0.4% to 11.6%")

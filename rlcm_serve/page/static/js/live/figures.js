@@ -18,7 +18,7 @@ import { count, measured, number, percent } from "../format.js";
  *   answered: number, share_declined: number | null, share_declined_expected: number | null,
  *   labels: Labels, test: Test | null, drift: Drift[], shadow?: Shadow | null,
  *   history: Point[] }} Level
- * @typedef {{ id: string, risk: string, active: boolean, guarantee: "given" | "withdrawn" | "restored",
+ * @typedef {{ id: string, risk: string, delta: number, active: boolean, guarantee: "given" | "withdrawn" | "restored",
  *   why: string | null, since: string | null, runbook?: string | null, levels: Level[] }} Monitored
  * @typedef {{ number: number, time: string, certificate: string, alpha: number | null, what: string,
  *   text: string, action: string, hook: string, runbook?: string | null }} Event
@@ -100,6 +100,17 @@ export function overall({ certificates }) {
   if (sure.length === tested.length) return { mark: "✓", kind: "good", words: "Yes, as far as labels tell." };
   const few = tested.length - sure.length;
   return { mark: "○", kind: "", words: `No sign that it is broken; ${few === tested.length ? "" : `at ${few} of ${count(tested.length, "level")} `}too few labels to be sure yet.` };
+}
+
+/**
+ * How sure the intervals of the live risks are.
+ *
+ * @param {Monitoring} body
+ */
+export function intervalsHold({ certificates }) {
+  const least = Math.min(...certificates.map(({ delta }) => 1 - delta));
+  const sure = Number.isFinite(least) ? ` with probability at least ${percent(least)}` : "";
+  return `Beside each live risk stands its interval. The intervals of a certificate all hold${sure}, however often you look.`;
 }
 
 /** @param {Level} level */

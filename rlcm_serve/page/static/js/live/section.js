@@ -5,7 +5,7 @@ import { h, replace, setText } from "../dom.js";
 import { percent, sentence } from "../format.js";
 import { driftSection } from "./drift.js";
 import { eventDays } from "./events.js";
-import { overall } from "./figures.js";
+import { intervalsHold, overall } from "./figures.js";
 import { certificateCards } from "./kept.js";
 import { recalibrations } from "./recalibration.js";
 import { LISTED, recentAnswers } from "./recent.js";
@@ -62,7 +62,7 @@ export function liveSections(api, beside, onStarted) {
     verdict.className = `verdict ${kind}`;
     setText(verdict, `${mark} ${words}`);
     setText(note, "");
-    setText(audit, `${percent(body.audit.share)} of all answers are drawn at random for a label. The interval beside a live risk holds however often you look.`);
+    setText(audit, `${percent(body.audit.share)} of all answers are drawn at random for a label. ${intervalsHold(body)}`);
     risks.hidden = false;
     again.update(mayAdminister ? lost(body) : []);
     const next = JSON.stringify([body.certificates, body.events, body.audit, ...titles]);
