@@ -255,7 +255,7 @@ def _defaults(files: ModelFiles) -> list[str]:
     defaults += ["--enable-prefix-caching", "--scheduling-policy", "priority"]
     defaults += as_flags({"structured_outputs_config": STRUCTURED_OUTPUTS})
     if current_platform.is_cpu():
-        defaults += ["--enforce-eager", "--max-num-seqs", "128"]
+        defaults += ["--enforce-eager", "--max-num-seqs", "256"]
         if files.config.get("dtype", files.config.get("torch_dtype")) == "float32":
             defaults += ["--dtype", "float32"]
     return defaults

@@ -17,7 +17,7 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.ray.actors import Failure, engines_started, received, sent
-from rlcm_serve.recording.concurrency import CONCURRENCY
+from rlcm_serve.recording.concurrency import ROLLOUTS_AT_ONCE
 from rlcm_serve.recording.offline import BuildRecorders
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import FullBudgetRecorder
@@ -84,7 +84,7 @@ class RemoteRecorder(Generic[Recording]):
     @property
     def concurrency(self) -> int:
         """Rollouts to record at a time, on all engines together."""
-        return CONCURRENCY * len(self.actors)
+        return ROLLOUTS_AT_ONCE * len(self.actors)
 
     async def check_all(self, problems: Sequence[LabelledProblem]) -> None:
         """As `FullBudgetRecorder.check_all`; the engines are equal, so one of them decides."""

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 CONCURRENCY = 64
 """Items in flight: enough to fill vLLM's batch, few enough to bound what an interrupt loses."""
+ROLLOUTS_AT_ONCE = 256
+"""The same for single rollouts, which are smaller than questions of several samples."""
 
 Item = TypeVar("Item")
 

@@ -21,7 +21,7 @@ from rlcm_serve.engine.contract import EngineIdentity, Reasoner
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.statistics import DEFINITION
-from rlcm_serve.recording.concurrency import CONCURRENCY
+from rlcm_serve.recording.concurrency import ROLLOUTS_AT_ONCE
 from rlcm_serve.recording.inputs import InputsFile, InputsRecorder, ProbeRollout, inputs_beside
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems, read_problems
@@ -121,7 +121,7 @@ async def record_inputs(
         Conflict, ModelRefused, EngineDead: as `record_problems`.
     """
     # The engine has room for the inputs of this many rollouts.
-    settings = replace(settings, record_inputs=True, slots=CONCURRENCY)
+    settings = replace(settings, record_inputs=True, slots=ROLLOUTS_AT_ONCE)
     problems, build = read_problems(data), partial(graded_recorder, answers)
     async with recorders_here(settings, build, console) as (identity, (recorder,)):
         how = _described(settings, identity, problems, answers) | {"inputs": DEFINITION}

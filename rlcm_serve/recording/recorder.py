@@ -21,7 +21,7 @@ from rlcm_serve.core import GenerationSettings, Reading, Rollout, TokenIds
 from rlcm_serve.engine.contract import Reasoner
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.events import OnProgress, ignore_progress
-from rlcm_serve.recording.concurrency import CONCURRENCY, run_all
+from rlcm_serve.recording.concurrency import ROLLOUTS_AT_ONCE, run_all
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import (
     FullBudgetRollout,
@@ -47,7 +47,7 @@ class FullBudgetRecorder(ABC, Generic[Recording]):
         generation: settings of every request to the engine.
     """
 
-    concurrency = CONCURRENCY
+    concurrency = ROLLOUTS_AT_ONCE
     """Rollouts to record at a time."""
 
     def __init__(self, engine: Reasoner, generation: GenerationSettings) -> None:

@@ -14,6 +14,7 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import Completion, GenerationSettings, Message, Role, TokenIds
 from rlcm_serve.errors import Conflict, EngineDead, RequestRefused
 from rlcm_serve.profiles.profile import Profile
+from rlcm_serve.recording.concurrency import ROLLOUTS_AT_ONCE
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems, read_problems
 from rlcm_serve.recording.recorder import Recorder
@@ -219,11 +220,13 @@ def test_a_line_that_was_cut_off_is_recorded_again(
 def test_an_interrupted_run_goes_on_where_it_stopped(
     grader: AnswerGrader, journal: RecordingJournal[RecordedRollout]
 ) -> None:
-    problems = [replace(PROBLEM, id=f"p{number}") for number in range(100)]
+    problems = [replace(PROBLEM, id=f"p{number}") for number in range(200)]
     with pytest.raises(EngineDead, match="restart"):  # itself, not a group of them
-        asyncio.run(record_all(Recorder(Dying(80), grader), problems, 2, journal))
+        asyncio.run(
+            record_all(Recorder(Dying(ROLLOUTS_AT_ONCE + 50), grader), problems, 2, journal)
+        )
     finished = len(list(journal.recordings()))
-    assert 0 < finished < 200
+    assert 0 < finished < 400
     engine, seen = ScriptedEngine(NATURAL), list[tuple[int, int]]()
     recordings = asyncio.run(
         record_all(
@@ -234,11 +237,11 @@ def test_an_interrupted_run_goes_on_where_it_stopped(
             lambda done, total: seen.append((done, total)),
         )
     )
-    assert len(engine.policies) == 200 - finished
-    assert seen == [(done, 200) for done in range(finished, 201)]
+    assert len(engine.policies) == 400 - finished
+    assert seen == [(done, 400) for done in range(finished, 401)]
     expected = [(problem.id, rollout) for problem in problems for rollout in range(2)]
     assert [(r.problem_id, r.rollout) for r in recordings] == expected
-    assert len(list(journal.recordings())) == 200
+    assert len(list(journal.recordings())) == 400
 
 
 def test_a_log_serves_runs_with_more_and_with_fewer_rollouts(
@@ -286,10 +289,10 @@ def test_a_recording_without_any_answer_ends_early(
     grader: AnswerGrader, journal: RecordingJournal[RecordedRollout]
 ) -> None:
     engine = ScriptedEngine(SILENT)
-    problems = [LabelledProblem(f"p{n}", f"Problem {n}", "1") for n in range(200)]
+    problems = [LabelledProblem(f"p{n}", f"Problem {n}", "1") for n in range(3 * ROLLOUTS_AT_ONCE)]
     with pytest.raises(RequestRefused, match="none of the first 16 rollouts has an answer"):
         asyncio.run(record_all(Recorder(engine, grader), problems, 1, journal))
-    assert len(engine.policies) < 100
+    assert len(engine.policies) < 2 * ROLLOUTS_AT_ONCE
 
 
 def test_one_answer_among_the_first_rollouts_is_enough(
