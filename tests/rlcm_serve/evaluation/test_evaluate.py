@@ -33,6 +33,7 @@ from rlcm_serve.evaluation.recorded import Recorded
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.run_folder import RunFolder
 from rlcm_serve.evaluation.sources import Source
+from rlcm_serve.recording.concurrency import ROLLOUTS_AT_ONCE
 from rlcm_serve.recording.offline import BuildRecorders, OpenRecorders
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems
 from rlcm_serve.recording.recorder import FullBudgetRecorder, Recording
@@ -253,16 +254,16 @@ class Dying(ScriptedEngine):
 
 def test_a_run_that_was_interrupted_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    dying = Dying(90, scripts())
+    dying = Dying(ROLLOUTS_AT_ONCE + 50, scripts())
     with pytest.raises(EngineDead):
-        record_on(dying, plan_of(tmp_path, rollouts=5))
+        record_on(dying, plan_of(tmp_path, rollouts=20))
     kept = folder.benchmark("dials").journal.read_text().splitlines()[1:]
-    assert 0 < len(kept) < 100
+    assert 0 < len(kept) < 400
     second = ScriptedEngine(*scripts())
-    record_on(second, plan_of(tmp_path, rollouts=5))
-    assert len(second.policies) == 100 - len(kept)
+    record_on(second, plan_of(tmp_path, rollouts=20))
+    assert len(second.policies) == 400 - len(kept)
     assert not folder.benchmark("dials").journal.exists()
-    assert len(folder.benchmark("dials").finished()) == 100
+    assert len(folder.benchmark("dials").finished()) == 400
 
 
 def test_rollouts_and_problems_can_be_added_and_fewer_can_be_asked_for(tmp_path: Path) -> None:
