@@ -552,7 +552,7 @@ async def test_a_job_whose_fit_takes_too_long_fails_and_names_the_setting(
     async with running(database, limits=FitLimits(seconds=0.05)) as here:
         failed = await here.run()
     assert failed.state is JobState.FAILED
-    assert re.search(r"over 0\.05 s to compute: .*raise fit_timeout_s", failed.error or "")
+    assert re.search(r"more than 0\.05 s: .*raise fit_timeout_s", failed.error or "")
 
 
 async def test_a_fit_is_cancelled(database: Database) -> None:
