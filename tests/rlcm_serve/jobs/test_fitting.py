@@ -231,7 +231,7 @@ def limited(recordings: list[RecordedRollout], limits: FitLimits) -> Fitted:
 
 def test_a_fit_that_takes_too_long_is_ended(recordings: list[RecordedRollout]) -> None:
     before = children()
-    with pytest.raises(RequestRefused, match=r"over 0\.05 s to compute: .*fit_timeout_s"):
+    with pytest.raises(RequestRefused, match=r"more than 0\.05 s: .*fit_timeout_s"):
         limited(recordings, FitLimits(seconds=0.05))
     assert children() == before
 
@@ -255,7 +255,7 @@ def test_a_fit_that_takes_too_much_memory_is_ended(
     certificate = fitted(recordings).certificate
     assert certificate is not None
     traces, limits = tmp_path / "t.parquet", FitLimits(memory=2 * 2**30)
-    with pytest.raises(RequestRefused, match=r"over 2147483648 bytes .*fit_memory_bytes") as error:
+    with pytest.raises(RequestRefused, match=r"than 2147483648 bytes .*fit_memory_bytes") as error:
         asyncio.run(require_verified(certificate, traces, limits))
     assert error.value.field == "traces"
     with pytest.raises(RequestRefused, match="100000 rows unpacked, over the limit of 99999"):
