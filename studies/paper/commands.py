@@ -54,7 +54,7 @@ class Stages:
         Raises:
             TrainingRefused: the stage was completed or started with another command.
         """
-        path, typed = self.folder / f"{name}.stage.json", _typed(arguments)
+        path, typed = self._note(name), _typed(arguments)
         note: dict[str, Any] = {"command": typed}
         if path.exists():
             note = json.loads(path.read_text())
@@ -66,7 +66,13 @@ class Stages:
         if not note.get("done"):
             with _noted(path, note):
                 self.rlcm(name, arguments)
-        return Stage(typed, note["commit"], round(note["seconds"], 1))
+        return _stage(note)
+
+    def completed(self, name: str) -> Stage | None:
+        """A stage's command, commit and seconds; None unless it is complete."""
+        path = self._note(name)
+        note = json.loads(path.read_text()) if path.exists() else {}
+        return _stage(note) if note.get("done") else None
 
     def rlcm(self, name: str, arguments: Sequence[object]) -> None:
         """Runs `rlcm`; its output goes to the stage's log.
@@ -87,6 +93,13 @@ class Stages:
             raise TrainingRefused(
                 f"{_typed(arguments)} ended with {done.returncode}: {log} says why"
             )
+
+    def _note(self, name: str) -> Path:
+        return self.folder / f"{name}.stage.json"
+
+
+def _stage(note: dict[str, Any]) -> Stage:
+    return Stage(note["command"], note["commit"], round(note["seconds"], 1))
 
 
 def _typed(arguments: Sequence[object]) -> str:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calibration.files import write_text
-from studies.paper.primary.design import ROLLOUTS, TEMPERATURE
+from studies.paper.primary.design import ROLLOUTS, RUNS, TEMPERATURE
 from studies.paper.primary.problems import write_problems
+from studies.paper.primary.running import PrimaryStudy
 from studies.paper.runs import PaperRun, repeated_runs
 from studies.paper.stages import Study
 from training.errors import TrainingRefused
@@ -21,13 +22,19 @@ PRIMARY_CONFIG = Path(__file__).with_name("primary") / "primary.toml"
 WARM_START = "embedded-sft"
 
 
-def repeated_study(out: Path, results: Path, model: str = WARM_START) -> Study:
+def repeated_study(
+    out: Path, results: Path, model: str = WARM_START, primary: Path = RUNS
+) -> Study:
     """The settings that all runs share; writes problems and training settings into `out`.
+
+    GRPO, RLCM and the authors' RLCM are trained and probed once for both studies, if the primary
+    comparison ran first and its folders are still there.
 
     Args:
         out: folder of the runs.
         results: folder of the results.
         model: the base model, as in `model` of the settings.
+        primary: folder of the primary comparison's runs.
     """
     problems, config = out / "problems", out / "config.toml"
     write_problems(problems)
@@ -36,6 +43,7 @@ def repeated_study(out: Path, results: Path, model: str = WARM_START) -> Study:
     text = f"{settings}\n[data]\nsource = {json.dumps(str(problems / 'train.jsonl'))}\n"
     if not config.exists() or config.read_text() != text:
         write_text(config, text)
+    same = PrimaryStudy(PRIMARY_CONFIG, problems, primary, results).runs
     return Study(
         config,
         str(problems / "test.jsonl"),
@@ -45,6 +53,7 @@ def repeated_study(out: Path, results: Path, model: str = WARM_START) -> Study:
         temperature=TEMPERATURE,
         rollouts=ROLLOUTS,
         probe_problems=problems / "probe.jsonl",
+        same=same if model == WARM_START else None,
     )
 
 

@@ -53,6 +53,8 @@ class Study:
         rollouts: of each problem at evaluation; None: as each run says.
         probe_problems: JSON Lines. With it, one probe per run is made afterwards for every method
             that a probe reads, on these problems, on states alone, at the evaluation's temperature.
+        same: folder of another study's runs that train and probe as this one does. A run whose
+            policy and probe are there is only evaluated.
     """
 
     config: Path
@@ -63,6 +65,7 @@ class Study:
     temperature: float = TEMPERATURE
     rollouts: int | None = None
     probe_problems: Path | None = None
+    same: Path | None = None
 
     def settings(self, run: PaperRun) -> RunSettings:
         """The training settings of a run."""
@@ -89,7 +92,15 @@ class Running:
     @property
     def folder(self) -> Path:
         """Folder of the model."""
-        return self.study.out / self.run.name
+        return self._made_elsewhere or self.study.out / self.run.name
+
+    @property
+    def _made_elsewhere(self) -> Path | None:
+        """Folder of the same policy and probe in the other study, if both are there."""
+        if self.study.same is None or not self.run.has_own_strength:
+            return None
+        folder = self.study.same / f"{self.run.method}-{self.run.seed}"
+        return folder if Stages(folder).completed("probe") else None
 
     @property
     def stages(self) -> Stages:
@@ -162,6 +173,8 @@ class Running:
         """The probe that is the same for every method that a probe reads."""
         if self._source() is not Source.PROBE:
             return None
+        if self._made_elsewhere:
+            return self.stages.completed("probe")
         arguments: list[object] = ["train", "probe", "--model", self.folder, "--data", problems]
         arguments += ["--inputs", "state", "--interval", settings.budgets.interval]
         arguments += ["--rollouts", PROBE_ROLLOUTS, "--samples", settings.budgets.samples]

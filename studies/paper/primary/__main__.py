@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from rlcm_serve.cli import run_app
-from studies.paper.primary.design import PILOT_SEEDS, SEEDS, run_named, runs
+from studies.paper.primary.design import PILOT_SEEDS, RUNS, SEEDS, run_named, runs
 from studies.paper.primary.page import found_on_panels, full_text, write_page
 from studies.paper.primary.problems import write_problems
 from studies.paper.primary.result import read_primary
@@ -39,9 +39,7 @@ def run_studies(
         list[str] | None, typer.Argument(help="Names of runs. Default: all 30.")
     ] = None,
     pilot: Annotated[bool, typer.Option("--pilot", help="The pilot's seeds instead.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for policies and tests.")] = Path(
-        "runs/paper-primary"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder for policies and tests.")] = RUNS,
     results: Annotated[
         Path, typer.Option(help="Folder for the results: one JSON file per run.")
     ] = RESULTS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from training.errors import TrainingRefused
 
@@ -12,6 +13,9 @@ METHODS = (REFERENCE, *COMPARED)
 SEEDS = tuple(range(10))
 PILOT_SEEDS = (100, 101, 102)
 """Seeds that show how much runs differ. They enter no verdict."""
+
+RUNS = Path("runs/paper-primary")
+"""Folder of policies and tests."""
 
 TEMPERATURE = 1.0
 """Of the test, and of the rollouts that make every post-hoc probe."""

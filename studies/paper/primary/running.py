@@ -64,6 +64,11 @@ class PrimaryStudy:
             digest.update(path.read_bytes())
         return digest.hexdigest()[:12]
 
+    @property
+    def runs(self) -> Path:
+        """Folder of the runs below that of the design: another design starts anew."""
+        return self.out / self.design
+
     def is_done(self, run: PrimaryRun) -> bool:
         """Whether the run's result exists.
 
@@ -90,8 +95,8 @@ class Running:
 
     @property
     def folder(self) -> Path:
-        """Folder of the model, below that of the design: another design starts anew."""
-        return self.study.out / self.study.design / self.run.name
+        """Folder of the model."""
+        return self.study.runs / self.run.name
 
     def finish(self) -> Path:
         """Completes the missing stages; returns the path of the result.

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from studies.paper.primary.design import TEMPERATURE
+from studies.paper.primary.design import TEMPERATURE, PrimaryRun
+from studies.paper.primary.problems import write_problems
+from studies.paper.primary.running import PrimaryStudy, Running
 from studies.paper.repeated import PRIMARY_CONFIG, repeated_study, runs_of
 from studies.paper.runs import (
     ABLATED,
@@ -86,6 +88,17 @@ def test_methods_are_chosen_by_name_at_their_own_lambda() -> None:
     assert runs_of(None) == repeated_runs()
     with pytest.raises(TrainingRefused, match="'rloo' has no run: --methods takes base, grpo, "):
         runs_of("grpo,rloo")
+
+
+def test_only_the_same_base_model_shares_policies_with_the_primary_comparison(
+    tmp_path: Path,
+) -> None:
+    out, primary = tmp_path / "out", tmp_path / "primary"
+    study = repeated_study(out, tmp_path, primary=primary)
+    write_problems(primary / "problems")
+    compared = PrimaryStudy(PRIMARY_CONFIG, primary / "problems", primary, tmp_path)
+    assert study.same == Running(compared, PrimaryRun("grpo", 0)).folder.parent
+    assert repeated_study(out, tmp_path, "runs/other", primary).same is None
 
 
 def test_the_second_study_trains_and_tests_as_the_primary_comparison_does(tmp_path: Path) -> None:

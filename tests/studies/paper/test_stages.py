@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlcm_serve.evaluation.sources import Source
+from studies.paper.commands import Stages
 from studies.paper.result import Result, read_results
 from studies.paper.runs import repeated_runs, run_named
 from studies.paper.stages import PROBE_PROBLEMS, Running, Study, _curves
@@ -267,6 +268,33 @@ def test_probe_problems_are_the_same_for_a_seed_whatever_the_method(world: World
     rows = [json.loads(line) for line in drawn("base-0").splitlines()]
     assert len({row["id"] for row in rows}) == PROBE_PROBLEMS
     assert all(set(row) == {"id", "problem", "answer"} for row in rows)
+
+
+def test_a_policy_and_probe_of_the_other_study_are_only_evaluated(world: World) -> None:
+    same = world.study.out / "other"
+    folder = same / "rlcm-1"
+    study = replace(world.study, probe_problems=Path("probe.jsonl"), same=same)
+    running = Running(study, run_named("rlcm-0.1-1"))
+    folder.mkdir(parents=True)
+    Stages(folder).rlcm("training", ["train", "rl", "--out", folder])
+    assert running.folder == study.out / "rlcm-0.1-1", "there is no probe yet"
+    Stages(folder).stage("probe", ["train", "probe", "--model", folder])
+    before = len(world.calls())
+    running.finish()
+    assert world.calls()[before:] == ["eval --data"]
+    assert dict(pairwise(world.last_call()))["--model"] == str(folder)
+    result = read_results(world.study.results)["rlcm-0.1-1"]
+    assert result.probe is not None
+    assert result.probe.command == f"rlcm train probe --model {folder}"
+
+
+def test_a_run_with_another_lambda_is_not_taken_from_the_other_study(world: World) -> None:
+    same = world.study.out / "other"
+    study = replace(world.study, probe_problems=Path("probe.jsonl"), same=same)
+    (same / "rlcm-0").mkdir(parents=True)
+    Stages(same / "rlcm-0").stage("probe", ["train", "probe", "--model", same / "rlcm-0"])
+    assert Running(study, run_named("rlcm-0.1-0")).folder == same / "rlcm-0"
+    assert Running(study, run_named("rlcm-0.3-0")).folder == study.out / "rlcm-0.3-0"
 
 
 @pytest.mark.parametrize("name", ["base-0", "grpo-1", "rlcm-0.1-2", "rlcr-1-1"])
