@@ -19,11 +19,12 @@ from studies.paper.primary.problems import is_out_of_domain
 def certified_tokens(traces: Traces) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean tokens of each problem's rollouts (P): under certified exits, and at the full budget.
 
-    The problems are split into two halves by a hash of their content. Each half is read under the
-    policy that the other half certifies, on its problems of the trained kinds: these are what the
-    risk is about. If no policy is certified, the half is read at the full budget.
+    The problems are split into two halves by a hash of their ids: into the same ones for every run,
+    so that a comparison by problem shares them. Each half is read under the policy that the other
+    half certifies, on its problems of the trained kinds: these are what the risk is about. If no
+    policy is certified, the half is read at the full budget.
     """
-    halves = traces.split_by_content(0.5)
+    halves = traces.split(0.5)
     tokens: dict[str, tuple[float, float]] = {}
     for own, other in (halves, halves[::-1]):
         trained_P = np.array([not is_out_of_domain(name) for name in other.problem_ids])

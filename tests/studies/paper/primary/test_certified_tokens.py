@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +23,22 @@ def test_each_half_is_read_under_the_policy_that_the_other_certifies() -> None:
     whole = replay(traces, [certify(traces, risk=RISK, alphas=[ALPHA]).levels[0].policy])
     assert full_P.mean() == pytest.approx(whole.full_tokens)
     assert 0.2 < tokens_P.mean() / full_P.mean() < 0.8
-    one, other = traces.split_by_content(0.5)
+    one, other = traces.split(0.5)
     trained = other.select(np.array([not is_out_of_domain(name) for name in other.problem_ids]))
     assert 0 < trained.n_problems < other.n_problems
     policy = certify(trained, risk=RISK, alphas=[ALPHA], delta=DELTA).levels[0].policy
     of_one_P = np.isin(traces.problem_ids, one.problem_ids)
     assert tokens_P[of_one_P].mean() == pytest.approx(replay(one, [policy]).tokens_T[0])
+
+
+def test_the_halves_are_the_same_whatever_was_recorded() -> None:
+    traces = read_traces(TRACES)
+    other = replace(traces, confidence_RC=traces.confidence_RC**1.001)
+    whole = {*traces.split(0.5)[0].problem_ids}
+    assert {*other.split(0.5)[0].problem_ids} == whole
+    assert {*other.split_by_content(0.5)[0].problem_ids} != whole
+    tokens_P, other_P = certified_tokens(traces)[0], certified_tokens(other)[0]
+    assert np.mean(tokens_P == other_P) > 0.9
 
 
 def test_too_few_problems_certify_nothing() -> None:
