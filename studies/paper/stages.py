@@ -33,6 +33,8 @@ PROBE_PROBLEMS, PROBE_ROLLOUTS = 80, 8
 """Problems, and rollouts of each, for a post-hoc probe (RLCM App. B)."""
 TEMPERATURE = 0.6
 """Sampling temperature of the evaluation (RLCM App. B)."""
+OWN_PROBLEMS = "probe-problems.jsonl"
+"""File of these problems in the model's folder."""
 POSTHOC = "posthoc"
 """Folder of a study's own probe in the model's folder."""
 ANSWERS = 1
@@ -166,7 +168,7 @@ class Running:
             settings.budgets.interval,
         ]
         arguments += ["--rollouts", PROBE_ROLLOUTS, "--samples", settings.budgets.samples]
-        arguments += ["--max-tokens", settings.rollouts.max_tokens]
+        arguments += ["--max-tokens", settings.rollouts.max_tokens, "--inputs", "state"]
         return self.stages.stage("probe", arguments)
 
     def _fit_same_probe(self, settings: RunSettings, problems: Path) -> Stage | None:
@@ -184,7 +186,7 @@ class Running:
 
     def _probe_problems(self, settings: RunSettings) -> Path:
         """A file with some of the training problems; the sample depends on the seed."""
-        path = self.folder / "probe-problems.jsonl"
+        path = self.folder / OWN_PROBLEMS
         with grader_named("math") as grader:
             problems = load_problems(settings.data, grader, settings.seed)
         sampled = random.Random(settings.seed).sample(

@@ -7,7 +7,15 @@ from statistics import fmean
 
 from calibration.metrics.estimates import Estimate
 from calibration.report_kit.wording import UNDEFINED, number_in_full, number_interval, signed
-from studies.paper.primary.design import COMPARED, JOINT, METHODS, POSTHOC, REFERENCE, RICHER
+from studies.paper.primary.design import (
+    COMPARED,
+    JOINT,
+    LEAST_COMMON,
+    METHODS,
+    POSTHOC,
+    REFERENCE,
+    RICHER,
+)
 from studies.paper.primary.result import PrimaryResult
 from studies.paper.primary.secondary import (
     BETTER_LOW,
@@ -74,7 +82,8 @@ def title_of(method: str) -> str:
 _NOTE = (
     "Means over seeds with 95% intervals that cover other seeds and other problems. They are not "
     "corrected for their number, and no verdict follows from them. The probe was made at the "
-    "test's temperature. Below 20 common problems no figure within a question is given."
+    f"test's temperature. Below {LEAST_COMMON} common problems no figure within a question is "
+    "given."
 )
 
 

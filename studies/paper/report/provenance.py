@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Callable, Iterator
 
 from calibration.report_kit.wording import UNDEFINED
+from studies.paper.primary.problems import PROBE
 from studies.paper.report.markdown import NOT_RUN, Block, folded, table
 from studies.paper.report.results_index import ResultsIndex, benchmark_of
 from studies.paper.result import Result, Stage
-from studies.paper.stages import PROBE_PROBLEMS
+from studies.paper.stages import OWN_PROBLEMS, PROBE_PROBLEMS
 
 _Value = Callable[[Result], object]
 """Reads a setting of a run; None if the run lacks it."""
@@ -93,6 +94,12 @@ def _data(result: Result) -> object:
     return f"{benchmark.title}, {benchmark.n_problems} problems"
 
 
+def _probe_problems(result: Result) -> object:
+    if result.probe is None:
+        return None
+    return PROBE_PROBLEMS if OWN_PROBLEMS in result.probe.command else PROBE
+
+
 _SETTINGS: tuple[tuple[str, _Value, str], ...] = (
     ("model", _trained("model"), "DeepSeek-R1-Distill-Qwen-7B"),
     ("problems of training", _trained("data", "source"), "GRPO-LEAD"),
@@ -106,7 +113,7 @@ _SETTINGS: tuple[tuple[str, _Value, str], ...] = (
     ("K, forced answers at a budget", _trained("budgets", "samples"), "4"),
     ("probe, steps of its own in each step", _trained("probe", "updates"), "not given"),
     ("probe, learning rate", _trained("probe", "learning_rate"), "not given"),
-    ("post-hoc probe, problems", lambda result: PROBE_PROBLEMS if result.probe else None, "80"),
+    ("post-hoc probe, problems", _probe_problems, "80"),
     ("post-hoc probe, rollouts of each", _option("probe", "--rollouts"), "8"),
     ("post-hoc probe, K", _option("probe", "--samples"), "4"),
     ("evaluation on", _data, "five of mathematics, three of other kinds"),

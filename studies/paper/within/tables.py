@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from studies.paper.primary.design import ACCURACY_MARGIN, PILOT_SEEDS, POSTHOC
+from studies.paper.primary.design import ACCURACY_MARGIN, LEAST_COMMON, PILOT_SEEDS, POSTHOC
 from studies.paper.primary.result import PrimaryResult
 from studies.paper.primary.secondary import (
     OUT_OF_DOMAIN,
@@ -49,11 +49,20 @@ def pilot_text(results: Results, number: int = RESAMPLES) -> str:
         pairs = [(_read(method), _read(REFERENCE)) for method in IDEAS]
         parts.append(differences_table(found, pairs))
         if panel is TRAINED:
-            best = to_confirm(found)
-    parts.append(
-        f"To be confirmed: {best}." if best else "No idea keeps the accuracy and gains: none."
-    )
+            best = _choice(found)
+    parts.append(best)
     return "\n\n".join(parts)
+
+
+def _choice(found: PanelFigures) -> str:
+    """What follows from the trained kinds."""
+    if found.n_common < LEAST_COMMON:
+        return (
+            f"Nothing is chosen: {found.n_common} problems are mixed in every run, and "
+            f"{LEAST_COMMON} are needed."
+        )
+    best = to_confirm(found)
+    return f"To be confirmed: {best}." if best else "No idea keeps the accuracy and gains: none."
 
 
 def to_confirm(found: PanelFigures) -> str | None:

@@ -68,6 +68,14 @@ def test_the_pilot_names_the_idea_that_tells_most() -> None:
     assert "17 of 18 runs are there; missing: grpo-101." in pilot_text(found, FEW)
 
 
+def test_nothing_is_chosen_if_a_run_collapsed() -> None:
+    found = results(dict.fromkeys(PILOT_METHODS, 1.0), PILOT_SEEDS)
+    found["rlcm-rising-102"] = made("rlcm-rising", 102, 1.0, skill=-9.0)
+    text = pilot_text(found, FEW)
+    assert "Nothing is chosen: 0 problems are mixed in every run, and 30 are needed." in text
+    assert "No idea" not in text
+
+
 def test_no_idea_is_confirmed_that_tells_less_than_rlcm() -> None:
     found = results(dict.fromkeys(PILOT_METHODS, 1.0) | {"rlcm": 3.0}, PILOT_SEEDS)
     assert to_confirm(panel_figures(found, PILOT_SEEDS, TRAINED, FEW, PILOT_METHODS)) is None
