@@ -27,7 +27,7 @@ def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -
 
     Raises:
         TrainingRefused: a step's rollouts cannot be divided evenly, or `[trainer]` sets a field
-            that has its own setting.
+            that has its own setting, or one with which the probe would read wrong states.
     """
     rollouts, policy, engine = settings.rollouts, settings.policy, settings.engine
     has_gpu = torch.cuda.is_available()
@@ -81,6 +81,7 @@ def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -
             f"{ranks} processes of the run: give one that does, or start more processes with "
             "`accelerate launch`"
         )
+    _check_states(settings)
     if taken := sorted(set(settings.trainer) & (chosen.keys() | {"reward_weights"})):
         raise TrainingRefused(
             f"[trainer] sets {', '.join(taken)}, which other tables of the file decide: leave it "
@@ -99,6 +100,22 @@ def _evaluation_arguments(evaluation: EvaluationSettings, ranks: int) -> dict[st
         "metric_for_best_model": "accuracy",
         "greater_is_better": True,
     }
+
+
+def _check_states(settings: RunSettings) -> None:
+    """Raises `TrainingRefused` for fields of TRL with which the probe would read wrong states."""
+    if not settings.forces:
+        return
+    if settings.trainer.get("mask_truncated_completions"):
+        raise TrainingRefused(
+            "[trainer] sets mask_truncated_completions, which hides the states of rollouts that "
+            f"reach max_tokens from the probe of {settings.method}: leave it out"
+        )
+    if settings.trainer.get("eval_on_start"):
+        raise TrainingRefused(
+            "[trainer] sets eval_on_start: the probe takes the scale of states from the first "
+            "rollouts, and an evaluation has no budgets: leave it out"
+        )
 
 
 def _parts(settings: RunSettings, ranks: int) -> int:

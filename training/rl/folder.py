@@ -39,7 +39,8 @@ def check_folder(settings: RunSettings, out: Path) -> None:
     """Checks that a run may use a folder; creates nothing.
 
     A run that continues must have the same settings as before. Only `steps` may rise: that extends
-    the run. Settings that an earlier version did not know had their defaults.
+    the run, unless λ depends on the number of steps. Settings that an earlier version did not know
+    had their defaults.
 
     Raises:
         TrainingRefused: the folder holds a run with other settings, or cannot be written.
@@ -53,6 +54,11 @@ def check_folder(settings: RunSettings, out: Path) -> None:
             raise TrainingRefused(
                 f"{out} holds a run of {before['steps']} steps, more than {now['steps']}: give as "
                 "many or more, or another --out to start again"
+            )
+        if changed == ["steps"] and settings.chosen.ramp is not None:
+            raise TrainingRefused(
+                f"{out} holds a run of {before['steps']} steps, and λ of {settings.method} depends "
+                "on their number: give as many, or another --out to start again"
             )
         if set(changed) - {"steps"}:
             raise TrainingRefused(

@@ -51,7 +51,8 @@ def read_inputs(settings: RunSettings, grader: Grader) -> RunInputs:
     """Reads the model's files and the problems.
 
     Raises:
-        TrainingRefused: the problems cannot be read, or do not fit into the model's context.
+        TrainingRefused: the problems cannot be read, are fewer than those of one step, or do not
+            fit into the model's context.
         ModelRefused: the service could not serve the model.
     """
     from transformers import AutoTokenizer
@@ -65,6 +66,7 @@ def read_inputs(settings: RunSettings, grader: Grader) -> RunInputs:
     prompt = _longest_prompt(settings, tokenizer, every)
     recipe = Recipe(settings, thinking, grader)
     inputs = RunInputs(settings, files, tokenizer, recipe, problems, held_out, prompt)
+    _check_number(len(problems.problems), settings.rollouts.prompts)
     return _fitting(inputs)
 
 
@@ -79,6 +81,15 @@ def _longest_prompt(
         len(tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"])
         for row in rows
     )
+
+
+def _check_number(problems: int, prompts: int) -> None:
+    """Raises `TrainingRefused` if no step can be filled: TRL would then train nothing."""
+    if problems < prompts:
+        raise TrainingRefused(
+            f"there are {problems} problems to train on, and a step needs {prompts}: lower prompts "
+            "in [rollouts], or give more problems in [data]"
+        )
 
 
 def _fitting(inputs: RunInputs) -> RunInputs:

@@ -171,12 +171,12 @@ class ProbeSettings:
 class EvaluationSettings:
     """Evaluation on held-out problems while the policy trains.
 
-    The checkpoint with the highest accuracy is kept beside the last ones.
+    The checkpoint with the highest accuracy is kept beside the last one.
 
     Attributes:
         source: of the problems, as in `[data]`, whose columns, split and prompt they share.
         limit: maximum number of problems.
-        every: steps between two evaluations; `save_steps` must be a multiple of it.
+        every: steps between two evaluations, a multiple of `save_steps`.
         rollouts: of each problem.
         temperature: of their sampling.
     """
@@ -332,13 +332,13 @@ class RunSettings:
             require(value is None or holds(value), f"{where} is {value}: give {wanted}")
 
     def _check_evaluation(self) -> None:
-        """Raises `TrainingRefused` unless every checkpoint is made after an evaluation."""
+        """Raises `TrainingRefused` unless every evaluation has its checkpoint."""
         if self.evaluation is not None:
             every = self.evaluation.every
             require(
-                self.save_steps % every == 0,
-                f"save_steps is {self.save_steps}, and [evaluation] has every = {every}: give a "
-                "multiple of it, so that the best checkpoint is known",
+                every % self.save_steps == 0,
+                f"save_steps is {self.save_steps}, and [evaluation] has every = {every}: give "
+                "save_steps that divide it, so that every evaluation has its checkpoint",
             )
 
     def _check_probe(self) -> None:

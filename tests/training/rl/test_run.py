@@ -153,6 +153,14 @@ def test_more_steps_extend_a_run_and_fewer_are_refused(tmp_path: Path) -> None:
         remember(replace(SMALL, steps=4), tmp_path)
 
 
+def test_a_run_whose_lambda_depends_on_the_steps_is_not_extended(tmp_path: Path) -> None:
+    rising = replace(SMALL, method="rlcm-rising")
+    remember(rising, tmp_path)
+    remember(rising, tmp_path)
+    with pytest.raises(TrainingRefused, match="λ of rlcm-rising depends on their number"):
+        remember(replace(rising, steps=5), tmp_path)
+
+
 def test_one_rank_writes_the_settings(tmp_path: Path) -> None:
     remember(SMALL, tmp_path / "run", writes=False)
     assert list((tmp_path / "run").iterdir()) == []
@@ -190,9 +198,11 @@ def test_a_checkpoint_is_chosen_by_number_last_or_best(checkpoints: Path) -> Non
 @pytest.fixture
 def problems(tmp_path: Path) -> DataSettings:
     path = tmp_path / "problems.jsonl"
-    path.write_text(
-        '{"problem": "A dial shows 7. A up 9. What does it show now?", "answer": "6"}\n'
+    lines = (
+        f'{{"problem": "A dial shows {at}. A up 9. What does it show now?", "answer": "6"}}\n'
+        for at in range(SMALL.rollouts.prompts)
     )
+    path.write_text("".join(lines))
     return DataSettings(str(path))
 
 
@@ -218,6 +228,15 @@ def problems(tmp_path: Path) -> DataSettings:
         ({"trainer": {"adam_beta1": "x"}}, r"\[trainer\]: adam_beta1 is 'x': give .* type float"),
         ({"trainer": {"adam_beta1": 2.0}}, r"'adamw_torch.*' refuses .*: Invalid beta.* 2.0"),
         ({"data": DataSettings("x" * 5000)}, r"\[data\] source 'x+': .* File name too long"),
+        (
+            {"trainer": {"mask_truncated_completions": True}},
+            "mask_truncated_completions, which hides the states .* from the probe of rlcm",
+        ),
+        ({"trainer": {"eval_on_start": True}}, "eval_on_start: the probe takes the scale"),
+        (
+            {"rollouts": replace(SMALL.rollouts, prompts=8)},
+            "there are 2 problems to train on, and a step needs 8: lower prompts",
+        ),
         ({"trainer": {"top_k": -7}}, r"\[trainer\]: top_k is -7: give a number of -1 or more"),
         ({"trainer": {"min_p": 3.0}}, "min_p is 3.0: give a number from 0 to 1"),
         ({"trainer": {"log_level": "loud"}}, "log_level is 'loud': give one of .*warning"),
@@ -264,7 +283,7 @@ def test_a_check_says_what_a_run_would_do_and_writes_nothing(
     out = tmp_path / "run"
     lora = LoraSettings(targets=r".*\.(q|v)_proj")
     lines = check(replace(SMALL, data=problems, lora=lora), out)
-    assert lines[0] == "RLCM, 1 steps from embedded-sft: 8 rollouts a step, of 1 problems"
+    assert lines[0] == "RLCM, 1 steps from embedded-sft: 8 rollouts a step, of 2 problems"
     assert "at most 256 forced answers a step, at 16 cuts" in lines[2]
     assert not out.exists()
 

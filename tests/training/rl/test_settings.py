@@ -109,7 +109,11 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
         ("[lora]\nrank = 0", "rank .* is 0: give 1 or more"),
         (
             '[evaluation]\nsource = "embedded"\nevery = 10',
-            "save_steps is 25.* every = 10: give",
+            "save_steps is 25.* every = 10: give save_steps that divide it",
+        ),
+        (
+            'save_steps = 20\n[evaluation]\nsource = "embedded"\nevery = 10',
+            "every evaluation has its checkpoint",
         ),
         ("[policy]\nwarmup_steps = 5", "'constant' has no warm-up: give schedule = 'constant_with"),
         ('[policy]\nloss = "ppo"', "loss .* is 'ppo': give 'grpo' or 'dapo'"),

@@ -87,10 +87,16 @@ class Method:
         """Whether a term compares the rollouts of one problem."""
         return any(isinstance(term, GroupTerm) for term in self.terms)
 
-    def weights(self, strength: float, done: float) -> list[float]:
-        """Weights of the terms when λ is `strength` and the share `done` of the steps is over."""
+    def terms_read(self, with_probe: bool = True) -> tuple[Term | GroupTerm, ...]:
+        """The terms; without a probe, those alone that read none."""
+        if with_probe or not self.reads_probe:
+            return self.terms
+        return tuple(own for own in self.terms if isinstance(own, Term) and not own.is_weighted)
+
+    def weights(self, strength: float, done: float, with_probe: bool = True) -> list[float]:
+        """Weights of `terms_read` when λ is `strength` and a share `done` of the steps is over."""
         factor = 1.0 if self.ramp is None else self.ramp(done)
-        return [term.weight(strength * factor) for term in self.terms]
+        return [term.weight(strength * factor) for term in self.terms_read(with_probe)]
 
     def needs_probe(self, strength: float) -> bool:
         """Whether a reward depends on the probe. With λ = 0 no reward does."""
@@ -106,9 +112,7 @@ class Method:
             strength: λ.
             with_probe: whether the terms that read the probe count.
         """
-        alone = [own for own in self.terms if isinstance(own, Term)]
-        left_out = self.reads_probe and not with_probe
-        terms = [own for own in alone if not (left_out and own.is_weighted)]
+        terms = [own for own in self.terms_read(with_probe) if isinstance(own, Term)]
         return sum(own.weight(strength) * own.of(rollout) for own in terms)
 
 

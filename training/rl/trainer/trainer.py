@@ -55,9 +55,11 @@ class RLCMTrainer(GRPOTrainer):
 
     def __init__(self, model: Any, recipe: Recipe, args: GRPOConfig, **more: Any) -> None:
         method, strength = recipe.settings.chosen, recipe.settings.weight
-        args.reward_weights = method.weights(strength, done=0.0)
+        reads = recipe.settings.forces
+        args.reward_weights = method.weights(strength, done=0.0, with_probe=reads)
         args.importance_sampling_level = "sequence" if method.is_sequence_level else "token"
-        super().__init__(model, [_reward_function(term) for term in method.terms], args, **more)
+        rewards = [_reward_function(term) for term in method.terms_read(with_probe=reads)]
+        super().__init__(model, rewards, args, **more)
         self.recipe, self.settings, self.method = recipe, recipe.settings, method
         self.clock = StepClock()
         self._rollout_grader = RolloutGrader(recipe, self._tokenizer, self.clock)
@@ -236,7 +238,7 @@ class RLCMTrainer(GRPOTrainer):
             rows = [{**row, "compared": group} for row, group in zip(rows, groups, strict=True)]
         if self.method.ramp is not None:
             done = self.state.global_step / self.state.max_steps
-            weights = self.method.weights(self.settings.weight, done)
+            weights = self.method.weights(self.settings.weight, done, self.settings.forces)
             self.reward_weights = torch.tensor(weights)
         for name, value in batch.curves(self.method.asks_confidence).items():
             self._log_metric(name, value)

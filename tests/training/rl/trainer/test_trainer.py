@@ -179,6 +179,16 @@ def test_every_method_takes_a_step_and_logs_its_curves(tmp_path: Path, name: str
     assert ("confidence/stated" in log) == name.startswith("rlcr")
 
 
+@pytest.mark.parametrize("name", [name for name, own in METHODS.items() if own.reads_probe])
+def test_without_lambda_only_terms_that_read_no_probe_are_left(tmp_path: Path, name: str) -> None:
+    trainer = small_trainer(tmp_path, method=name, strength=0.0)
+    assert trainer.probe is None
+    trainer.train()
+    read, *others = METHODS[name].terms
+    assert f"rewards/{read.name}/mean" in first_log(trainer)
+    assert not [term for term in others if f"rewards/{term.name}/mean" in first_log(trainer)]
+
+
 def test_the_authors_probe_learns_before_its_reading_is_a_reward(tmp_path: Path) -> None:
     """It reads the mean of four states at a quarter, half and three quarters of each trace."""
     trainer = small_trainer(tmp_path, method="rlcm-authors")
