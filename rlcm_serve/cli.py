@@ -27,7 +27,7 @@ SERVE, CERTIFICATES, EVALUATE, TRAIN, ADMIN = (
 _PANEL_OF = {"train": TRAIN, "push": TRAIN, "examples": TRAIN}
 """Panels of the commands that entry points add."""
 _EXAMPLE_OF = {
-    "push": "rlcm push FOLDER NAME/MODEL",
+    "push": "rlcm push FOLDER OWNER/NAME",
     "examples": "rlcm examples --jsonl --split calibration --count 100",
 }
 OUR_PACKAGES = ("calibration", "training")

@@ -159,7 +159,7 @@ def check_probe(
         str, typer.Option(help="Question on which the readings are compared.")
     ] = "What is 17 + 25?",
     reference: Annotated[
-        bool, typer.Option(help="Compare the readings with a transformers forward.")
+        bool, typer.Option(help="Compare the readings with a forward pass of transformers.")
     ] = True,
     profile: ProfileOption = None,
     interval: IntervalOption = None,
@@ -172,8 +172,8 @@ def check_probe(
     """Check that a probe of your own works with a model.
 
     Checks its files, starts the engine with it, answers one question, and compares every reading
-    with that of a transformers forward. With a profile, the question is asked under it, and both
-    have its adapter. Ends with status 1 if something is wrong.
+    with that of a forward pass of transformers. With a profile, the question is asked under it, and
+    both have its adapter. Ends with status 1 if something is wrong.
 
     Put vLLM's engine arguments after `--`."""
     from training.probe.check import check_probe as check
@@ -218,7 +218,7 @@ def familiarity(
     verbose: VerboseOption = False,
     vllm_arguments: VllmArguments = None,
 ) -> None:
-    """Fit the familiarity reading, which tells questions that are unlike the calibration's.
+    """Fit the familiarity reading, which detects questions unlike the calibration's.
 
     Half of the problems fit the score, the others the cutoff. Answers are not used. Afterwards,
     record traces or run `rlcm add-familiarity`, and fit the model's certificates again."""

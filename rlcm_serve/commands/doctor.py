@@ -47,7 +47,8 @@ def doctor(
     self_test: Annotated[
         bool,
         typer.Option(
-            "--self-test", help="Also start vLLM, and compare a run of ten tokens with a forward."
+            "--self-test",
+            help="Also start vLLM, and compare a run of ten tokens with a forward pass.",
         ),
     ] = False,
     as_json: JsonOption = False,

@@ -111,7 +111,7 @@ ProbeOption = Annotated[
     ),
 ]
 TokenPriceOption = Annotated[
-    float, typer.Option(help="Share of right answers that a full budget of tokens is worth.")
+    float, typer.Option(help="Value of a full budget of tokens, as a share of right answers.")
 ]
 
 ALPHAS = [0.05, 0.1, 0.2]
