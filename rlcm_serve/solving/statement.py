@@ -32,15 +32,12 @@ def guarantee_of(
 
 _AT_MOST = {
     RiskName.SELECTIVE: (
-        "Of the questions{like} that the service answers under this policy when first asked, at "
-        "most {share} get a wrong answer on average"
+        "Of the questions{kind} that this policy answers, at most {share} get a wrong answer on "
+        "average"
     ),
-    RiskName.ERROR: (
-        "Of all questions{like}, when first asked, at most {share} get a wrong answer on average"
-    ),
+    RiskName.ERROR: "Of all questions{kind}, at most {share} get a wrong answer on average",
     RiskName.REGRET: (
-        "Of all questions{like}, when first asked, at most {share} on average lose a right answer "
-        "of the full budget to early stopping"
+        "Of all questions{kind}, at most {share} on average lose a right answer to early stopping"
     ),
 }
 
@@ -52,9 +49,9 @@ def _statement(certificate: Certificate, level: CertifiedLevel, kind: str | None
     """
     gated = certificate.fingerprint is not None and certificate.fingerprint.is_gated
     about = certificate.about
-    like = f" of kind {about!r}" if about else ""
+    like = " of questions like the calibration's" if gated else ""
     at_most = _AT_MOST[RiskName(certificate.risk)].format(
-        share=f"{100 * level.alpha:g}%", like=f"{like} like the calibration's" if gated else like
+        share=f"{100 * level.alpha:g}%", kind=f" of kind {about!r}" if about else ""
     )
     drawn, groups = f"{certificate.n_problems} calibration problems", certificate.groups
     if groups is not None:
@@ -63,8 +60,9 @@ def _statement(certificate: Certificate, level: CertifiedLevel, kind: str | None
             at_most = f"Counting every group equally, {at_most[0].lower()}{at_most[1:]}"
     alone = f" For questions of kind {kind!r} alone nothing is promised." if kind != about else ""
     return (
-        f"{at_most}, with {100 * (1 - certificate.whole_delta):g}% confidence over the draw of "
-        f"{drawn}, {_choice(certificate)}.{_jointly(certificate, level)}{alone}"
+        f"{at_most}. This covers first asks{like}, with {100 * (1 - certificate.whole_delta):g}% "
+        f"confidence over the draw of {drawn}, {_choice(certificate)}."
+        f"{_jointly(certificate, level)}{alone}"
     )
 
 

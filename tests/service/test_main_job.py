@@ -45,7 +45,7 @@ def test_a_question_is_answered_under_the_shipped_certificate(served: Served) ->
         assert guarantee["alpha_certified"] <= guarantee["alpha_requested"] == 0.1
         assert guarantee["certificate"] in certificate.read_text()
         assert guarantee["statement"].startswith(
-            "Of the questions like the calibration's that the service answers"
+            "Of the questions that this policy answers, at most "
         )
         assert reply["usage"]["reasoning_tokens"] == reply["samples"][0]["reasoning_tokens"]
     answers = [reply["answer"] for reply in replies]

@@ -11,9 +11,9 @@ from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.core import CancelledSample, Guarantee, NoGuarantee, Sample, Solution
 
 STATEMENT = (
-    "Of the questions that the service answers under this policy when first asked, at most 10% get "
-    "a wrong answer on average, with 90% confidence over the draw of 1600 calibration problems, "
-    "whichever alpha is chosen."
+    "Of the questions that this policy answers, at most 10% get a wrong answer on average. This "
+    "covers first asks, with 90% confidence over the draw of 1600 calibration problems, whichever "
+    "alpha is chosen."
 )
 
 

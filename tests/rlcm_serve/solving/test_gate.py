@@ -47,7 +47,9 @@ async def test_a_familiar_question_keeps_its_guarantee(grader: AnswerGrader) -> 
     assert (solution.answer, solution.familiarity) == ("19", 0.0041)
     assert solution.guarantee is not None
     assert solution.no_guarantee_reason is None
-    assert "like the calibration's" in solution.guarantee.statement
+    assert (
+        "This covers first asks of questions like the calibration's" in solution.guarantee.statement
+    )
     assert len(solution.guarantee.statement.split()) <= 40
     assert any("flags as unlike" in one for one in solution.guarantee.does_not_cover)
 

@@ -245,13 +245,13 @@ def test_each_procedure_is_served_by_its_own_certificate() -> None:
     [
         (
             "selective",
-            "Of the questions that the service answers under this policy when first asked, at most "
-            "10% get a wrong answer on average",
+            "Of the questions that this policy answers, at most 10% get a wrong answer on average. "
+            "This covers first asks, with 90% confidence",
         ),
-        ("error", "Of all questions, when first asked, at most 10% get a wrong answer on average"),
+        ("error", "Of all questions, at most 10% get a wrong answer on average. "),
         (
             "regret",
-            "at most 10% on average lose a right answer of the full budget to early stopping",
+            "Of all questions, at most 10% on average lose a right answer to early stopping.",
         ),
     ],
 )
