@@ -193,11 +193,13 @@ def _shown_key(headers: Headers) -> str:
 
 
 def _check_head(scope: Scope) -> None:
-    """Refuses requests whose head alone would take long to read."""
+    """Refuses requests whose head would take long to read, or names what no database can hold."""
     if (found := len(scope["headers"])) > MOST_HEADERS:
         raise HTTPException(431, f"there are {found} headers: send at most {MOST_HEADERS}")
     if (found := len(scope.get("query_string", b""))) > LONGEST_QUERY:
         raise HTTPException(414, f"the query has {found} bytes: send at most {LONGEST_QUERY}")
+    if "\0" in scope["path"] or b"%00" in scope.get("query_string", b""):
+        raise HTTPException(400, "the address holds the character U+0000 (%00): remove it")
 
 
 def _check_announced_length(scope: Scope, limit: int) -> None:
@@ -260,11 +262,11 @@ def keyed(
 
     Args:
         check: `require_solve` or `require_admin`.
-        statuses: of error responses, besides 401, 403, 421, 500 and 503 (the keys cannot be
+        statuses: of error responses, besides 400, 401, 403, 421, 500 and 503 (the keys cannot be
             read).
         responses: those that are no errors, if they need a description.
     """
-    errors = documented(*sorted({401, 403, 421, 500, 503, *statuses}))
+    errors = documented(*sorted({400, 401, 403, 421, 500, 503, *statuses}))
     return {"dependencies": [Security(check)], "responses": (responses or {}) | errors}
 
 

@@ -178,8 +178,9 @@ class EvidenceLog:
         age = time.monotonic() - self._opened_at
         if self._size >= self._segment_bytes or age >= SEGMENT_SECONDS:
             chains.write_head(self._segment, self._sequence, self._previous, self._key)
-            os.close(self._file)
+            full = self._file
             self._open_segment()
+            os.close(full)
             self._cut()
         records: list[dict[str, Any]] = []
         engines = {digest_of_engine(one.engine): one.engine for one in batch}
@@ -212,15 +213,16 @@ class EvidenceLog:
         self._sequence, self._previous = sequence, previous
 
     def _open_segment(self) -> None:
-        self._segment = chains.segment_path(self.chain, self._sequence + 1)
-        flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND
-        self._file = os.open(self._segment, flags, 0o600)
-        self._size, self._opened_at = 0, time.monotonic()
-        folder = os.open(self.chain, os.O_RDONLY)
+        """Begins a segment. If it cannot be opened, the one before stays the open one."""
+        segment = chains.segment_path(self.chain, self._sequence + 1)
+        file = os.open(segment, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         try:
-            os.fsync(folder)  # otherwise a crash may lose the file with all its records
-        finally:
-            os.close(folder)
+            _flush_folder(self.chain)  # otherwise a crash may lose the file with all its records
+        except OSError:
+            os.close(file)
+            raise
+        self._segment, self._file, self._size = segment, file, 0
+        self._opened_at = time.monotonic()
 
     def _finish_others(self) -> chains.Head | None:
         """Closes the chains that no process writes any more; returns the head of the last one."""
@@ -244,6 +246,14 @@ class EvidenceLog:
             with chains.unwritten(chain) as is_over:
                 if is_over:
                     chains.cut(chain, before, self._key, keep_last=False)
+
+
+def _flush_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _settle(written: asyncio.Future[None], error: EvidenceUnavailable | None) -> None:

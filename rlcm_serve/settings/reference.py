@@ -42,7 +42,7 @@ def described() -> Iterator[Described]:
             group=extra["group"],
             flag=flag_of(name),
             variable=variable_of(name),
-            type=_type_of(field.annotation),
+            type=type_of(name),
             default=None if field.default_factory else to_toml(field.default),
             example=to_toml(extra.get("example")),
             description=field.description or "",
@@ -57,6 +57,11 @@ def flag_of(name: str) -> str:
 def variable_of(name: str) -> str:
     """The variable of the environment."""
     return PREFIX + name.upper()
+
+
+def type_of(name: str) -> Any:
+    """What the setting's option takes, as in `Described`."""
+    return _type_of(Settings.model_fields[name].annotation)
 
 
 def shown(name: str, value: Any) -> Any:

@@ -15,7 +15,7 @@ from pydantic_settings import EnvSettingsSource
 
 from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.settings.model import PREFIX, Settings, at_home, split_list
-from rlcm_serve.settings.reference import flag_of, shown, variable_of
+from rlcm_serve.settings.reference import flag_of, shown, type_of, variable_of
 
 CONFIG_VARIABLE = "RLCM_CONFIG"
 """Variable that names the settings file; it is not itself a setting."""
@@ -99,14 +99,17 @@ def _read_config(file: Path) -> dict[str, object]:
 
 def _beside(folder: Path, name: str, value: Any) -> Any:
     """Paths in a settings file are relative to its folder."""
-    if name in ("state", "engine_log") and isinstance(value, str):
+    kind = type_of(name)
+    if kind is Path and isinstance(value, str):
         return folder / at_home(value)
-    if name in ("certificates", "profiles"):
+    if kind == list[Path]:
         listed = split_list(value)
         if isinstance(listed, list) and all(isinstance(part, str) for part in listed):
             return [folder / at_home(part) for part in listed]
     if name == "model" and isinstance(value, str) and value.startswith("."):
         return str(folder / value)
+    if name == "rehearse" and isinstance(value, str) and (folder / value).is_file():
+        return str(folder / value)  # otherwise it is an id
     return value
 
 

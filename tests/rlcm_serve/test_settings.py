@@ -374,6 +374,32 @@ def test_paths_in_a_file_are_seen_from_its_folder(tmp_path: Path) -> None:
     assert load_settings({}, folder / "rlcm.toml").settings.model == "Qwen/Qwen3-4B"
 
 
+def test_every_setting_that_is_a_path_is_seen_from_the_files_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    single = [setting.name for setting in described() if setting.type is Path]
+    lists = [setting.name for setting in described() if setting.type == list[Path]]
+    assert {"probe", "evidence_folder", "evidence_key"} <= {*single}
+    assert "trusted_keys" in lists
+    written = [f'{name} = "it"' for name in single] + [f'{name} = ["it"]' for name in lists]
+    (folder / "rlcm.toml").write_text("\n".join(written))
+    settings = load_settings({}, folder / "rlcm.toml").settings
+    found = {name: getattr(settings, name) for name in (*single, *lists)}
+    it = folder / "it"
+    assert found == dict.fromkeys(single, it) | {name: [it] for name in lists}
+
+
+def test_what_may_be_a_file_or_an_id_is_a_file_if_there_is_one(tmp_path: Path) -> None:
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    (folder / "next.json").touch()
+    (folder / "rlcm.toml").write_text('rehearse = "next.json"')
+    rehearsed = load_settings({}, folder / "rlcm.toml").settings.rehearse
+    assert rehearsed == str(folder / "next.json")
+    (folder / "rlcm.toml").write_text('rehearse = "571b667eda0c"')
+    assert load_settings({}, folder / "rlcm.toml").settings.rehearse == "571b667eda0c"
+
+
 def test_the_engine_gets_its_part(tmp_path: Path) -> None:
     given = {"model": "m", "max_tokens": 7, "top_p": 0.5, "thinking": "mistral"}
     engine = Settings(**given, vllm_arguments=("--a",)).engine()

@@ -48,6 +48,7 @@ NOT_IN_THE_SCHEMA = (
     "the content does not match its digest|its format is not 'rlcm-certificate'",
     "max_completion_tokens is .* and max_tokens .*: they mean the same here",
     "not JSON",
+    "the address holds the character U\\+0000",
     "the Idempotency-Key has|this Idempotency-Key came with another request",
     "the body, line",
     "leave .* to test on",

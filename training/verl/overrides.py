@@ -38,6 +38,8 @@ class Cluster:
 def check_for_verl(settings: RunSettings) -> None:
     """Checks that veRL can make this run.
 
+    `mode` and `server` in `[engine]` may be anything: veRL starts servers of its own.
+
     Raises:
         TrainingRefused: it cannot; the message says what to change.
     """
@@ -47,7 +49,6 @@ def check_for_verl(settings: RunSettings) -> None:
         f"method {settings.method!r} changes λ over the run": settings.chosen.ramp is not None,
         "[lora] is set": settings.lora is not None,
         "[trainer] sets fields of TRL": bool(settings.trainer),
-        "[engine] names a server of TRL": settings.engine.mode == "server",
         f"schedule in [policy] is {settings.policy.schedule!r}": (
             settings.policy.schedule not in _SCHEDULES
         ),

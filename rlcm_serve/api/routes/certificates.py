@@ -128,7 +128,7 @@ async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Respons
     "/certificates",
     status_code=201,
     openapi_extra=_UPLOAD,
-    **keyed(require_admin, 400, 408, 413, 415, 422, 503),
+    **keyed(require_admin, 408, 413, 415, 422, 503),
 )
 async def upload_certificate(
     request: Request, response: Response, context: ContextOfApp

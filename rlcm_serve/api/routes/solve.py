@@ -37,7 +37,7 @@ _STREAM = event_stream(
 @router.post(
     "/solve",
     response_model=SolveResponse,
-    responses=_STREAM | documented(401, 403, 408, 409, 413, 415, 421, 422, 429, 500, 503, 504),
+    responses=_STREAM | documented(400, 401, 403, 408, 409, 413, 415, 421, 422, 429, 500, 503, 504),
     dependencies=[TAKES_KEY],
 )
 async def solve(

@@ -14,7 +14,7 @@ from rlcm_serve.store.upkeep.check import check_file, read_only
 _BESIDE = ("-wal", "-shm", "-journal")
 """Endings of the files that SQLite keeps beside a database."""
 _PAGES = 1000
-"""Pages copied at a time; writers may go on in between."""
+"""Pages copied at a time; in between the copy can be interrupted."""
 
 
 def back_up(source: Path, target: Path) -> None:
@@ -54,6 +54,7 @@ def _copy(source: Path, target: Path) -> None:
     target.touch(mode=0o600)
     try:
         with read_only(source) as reading, closing(sqlite3.connect(target)) as writing:
+            _stay_at_this_moment(reading)
             reading.backup(writing, pages=_PAGES, sleep=0.01)
             writing.execute("PRAGMA journal_mode = DELETE")  # a single file, without a log
         _flush(target)
@@ -61,6 +62,12 @@ def _copy(source: Path, target: Path) -> None:
     except BaseException:
         target.unlink(missing_ok=True)
         raise
+
+
+def _stay_at_this_moment(connection: sqlite3.Connection) -> None:
+    """Begins a transaction: without one, each commit of a service starts the copy again."""
+    connection.execute("BEGIN")
+    connection.execute("SELECT count(*) FROM sqlite_master")
 
 
 def _require_faultless(file: Path) -> None:

@@ -27,6 +27,7 @@ from rlcm_serve.store.caller import ANYONE, Caller, Limits
 from rlcm_serve.store.caller import Scope as AccessScope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
+from tests.rlcm_serve.api.serving import serving
 
 SAID, LONG = (core.Message(core.Role.ASSISTANT, "a" * size) for size in (1, 3001))
 OPEN = Settings()
@@ -126,6 +127,25 @@ async def test_a_head_that_takes_long_to_read_is_refused(keys: Keys) -> None:
         long = await client.get(f"/health?{'a' * (LONGEST_QUERY + 1)}")
         told = error_of(long, 414, "request-uri-too-long")
         assert f"the query has {LONGEST_QUERY + 1} bytes" in told
+
+
+async def test_a_character_that_databases_refuse_is_refused_in_the_head(
+    database_url: str, tmp_path: Path
+) -> None:
+    targets = [
+        ("GET", "/certificates/%00"),
+        ("GET", "/certificates/571b667eda0c%00/report"),
+        ("GET", "/calibrations/%00"),
+        ("DELETE", "/calibrations/%00"),
+        ("POST", "/calibrations?extend=%00"),
+        ("GET", "/health?%00"),
+    ]
+    async with serving(settings=Settings(state=tmp_path, database=database_url)) as running:
+        for method, target in targets:
+            told = error_of(await running.client.request(method, target), 400, "bad-request")
+            assert "U+0000 (%00): remove it" in told
+        unknown = await running.client.get("/certificates/%2500")
+    error_of(unknown, 404, "not-found")
 
 
 @pytest.mark.parametrize("as_header", [bearer, lambda text: {"X-API-Key": text}])

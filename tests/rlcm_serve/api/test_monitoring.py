@@ -135,6 +135,26 @@ async def test_streams_say_whether_the_answer_was_drawn(tmp_path: Path) -> None:
         assert '"audit":true' in streamed.text
 
 
+async def test_a_character_that_databases_refuse_is_no_part_of_an_answers_id(
+    database_url: str, tmp_path: Path
+) -> None:
+    settings = Settings(state=tmp_path, database=database_url, audit_share=1, audit_texts=True)
+    async with serving(settings=settings) as running:
+        asked = {"problem": "A \0 dial.", "kind": "\0", "on_infeasible": "full_budget"}
+        id_ = (await running.solve(**asked)).json()["id"]
+        label = {"id": "\0", "right": True}
+        refused = await running.client.post("/feedback", json={"answers": [label]})
+        in_lines = await running.client.post(
+            "/feedback",
+            content=json.dumps(label),
+            headers={"content-type": "application/x-ndjson"},
+        )
+        done = await feedback(running, {"id": id_, "reference": "8\0"})
+    assert (refused.status_code, in_lines.status_code) == (422, 422), refused.text
+    assert refused.json()["errors"][0]["field"] == "answers.id"
+    assert done["labelled"] == 1, "elsewhere the text is stored without it"
+
+
 async def test_nothing_is_stored_if_monitoring_is_off(tmp_path: Path) -> None:
     async with serving(settings=Settings(state=tmp_path, monitor=False)) as running:
         assert (await running.solve()).json()["audit"] is False

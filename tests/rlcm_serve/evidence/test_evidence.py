@@ -172,6 +172,46 @@ async def test_a_full_disk_refuses_answers_and_breaks_nothing(
     assert (report.answers, report.incomplete) == (3, 0)
 
 
+@pytest.mark.parametrize("failing", ["open", "fsync"])
+async def test_answers_are_kept_again_after_a_segment_could_not_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    with closing(EvidenceLog(tmp_path, segment_bytes=1)) as log:
+        await keep(log, 2)
+        before, opened = chains.segments_of(log.chain), _descriptors()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, failing, _refusing(log, failing))
+            for _ in range(3):
+                with pytest.raises(EvidenceUnavailable):
+                    await log.keep(answered())
+        assert _descriptors() == opened, "nothing is left open, and nothing was closed"
+        whole(tmp_path)
+        await keep(log, 2)
+        assert len(chains.segments_of(log.chain)) == len(before) + 2
+    (report,) = whole(tmp_path)
+    assert (report.answers, report.incomplete) == (4, 0)
+
+
+def _descriptors() -> dict[str, Path]:
+    """The open files of this process."""
+    folder = Path("/proc/self/fd")
+    return {one.name: one.readlink() for one in folder.iterdir() if one.exists()}
+
+
+def _refusing(log: EvidenceLog, name: str) -> Any:
+    """The function of `os`, which refuses new segments, or the folder of the chain."""
+    works = getattr(os, name)
+
+    def refuse(file: Any, *others: Any, **named: Any) -> Any:
+        of_segment = name == "open" and str(file).endswith(chains.SUFFIX)
+        of_folder = name == "fsync" and Path(f"/proc/self/fd/{file}").readlink() == log.chain
+        if of_segment or of_folder:
+            raise OSError(errno.EMFILE, "too many open files")
+        return works(file, *others, **named)
+
+    return refuse
+
+
 def _torn(log: EvidenceLog, write: Any) -> Any:
     """Writes a part of a record, and then no more."""
     wrote: list[int] = []

@@ -3,8 +3,10 @@
 import json
 import sqlite3
 import stat
+import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,42 @@ def test_a_backup_is_whole_while_the_database_is_in_use(in_use: Database, tmp_pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "state"]
     with pytest.raises(FileExistsError, match="give another name"):
         back_up(source, tmp_path / "copy.db")
+
+
+@contextmanager
+def committing(file: Path, most: float) -> Iterator[threading.Thread]:
+    """A thread that commits without a pause until the end, or for so many seconds."""
+    began, ended = threading.Event(), threading.Event()
+
+    def commit() -> None:
+        until = time.monotonic() + most
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous = OFF")
+            while not ended.is_set() and time.monotonic() < until:
+                connection.execute("INSERT INTO filling VALUES (x'00')")
+                began.set()
+
+    thread = threading.Thread(target=commit)
+    thread.start()
+    try:
+        assert began.wait(most)
+        yield thread
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_a_backup_ends_while_a_service_commits(
+    in_use: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlcm_serve.store.upkeep.copies._PAGES", 10)
+    source = Path(str(in_use.url.database))
+    alter(source, "CREATE TABLE filling (content BLOB)")
+    alter(source, "INSERT INTO filling VALUES (zeroblob(8000000))")
+    with committing(source, most=20) as writer:
+        back_up(source, tmp_path / "copy.db")
+        assert writer.is_alive(), "the backup ended only after the last commit"
+    assert check_file(tmp_path / "copy.db").faults == []
 
 
 def test_a_backup_comes_back_and_the_old_file_is_kept(file: Path, tmp_path: Path) -> None:

@@ -18,12 +18,13 @@ from training.rl.settings import (
     PolicySettings,
     ProbeSettings,
     RunSettings,
-    VllmSettings,
 )
 from training.rl.trainer.batch import Batch
 from training.verl.folder import write_folder
 from training.verl.overrides import Cluster, check_for_verl, hydra_overrides
 from training.verl.supervision import Supervision
+
+CONFIGS = Path(__file__).parents[3] / "configs"
 
 
 @pytest.mark.parametrize(
@@ -33,13 +34,19 @@ from training.verl.supervision import Supervision
         (replace(SMALL, method="rlcm-ranking"), "'rlcm-ranking' compares the rollouts"),
         (replace(SMALL, lora=LoraSettings()), r"\[lora\] is set"),
         (replace(SMALL, trainer={"top_k": 5}), r"\[trainer\] sets fields of TRL"),
-        (replace(SMALL, engine=VllmSettings(mode="server")), r"\[engine\] names a server"),
         (replace(SMALL, policy=PolicySettings(schedule="linear")), "schedule .* is 'linear'"),
     ],
 )
 def test_what_the_adapter_does_not_do_is_refused(settings: RunSettings, message: str) -> None:
     with pytest.raises(TrainingRefused, match=f"{message}.* train on one node"):
         check_for_verl(settings)
+
+
+@pytest.mark.parametrize("name", ["r1-distill-qwen-7b.toml", "qwen3-4b-instruct.toml"])
+def test_the_files_of_runs_on_gpus_can_be_used(name: str) -> None:
+    settings = RunSettings.load(CONFIGS / name)
+    assert settings.engine.mode == "server", "the setting that veRL's own servers ignore"
+    check_for_verl(settings)
 
 
 def test_the_folder_holds_what_the_processes_of_a_run_read(

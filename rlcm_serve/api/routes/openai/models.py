@@ -23,7 +23,7 @@ ModelName = Annotated[
         examples=["embedded"],
     ),
 ]
-_ERRORS = documented(401, 403, 404, 421, 500, 503)
+_ERRORS = documented(400, 401, 403, 404, 421, 500, 503)
 
 
 @router.get("/models", responses=_ERRORS, dependencies=[Depends(require_solve)])

@@ -8,6 +8,8 @@ from rlcm_serve.api.wire.base import Wire
 
 _ID = "chatcmpl-019aae2fb9c09f86d081884c7d659a2f"
 _TIME = "2026-01-12T09:31:40.120+00:00"
+_STORABLE = r"^[^\x00]*$"
+"""Texts without U+0000, which databases refuse."""
 MOST_ITEMS = 2000
 """Labels of one request."""
 
@@ -15,7 +17,7 @@ MOST_ITEMS = 2000
 class FeedbackItem(Wire):
     """A label: the verdict on one answer, the reference to compare it with, or `skip`. Give one."""
 
-    id: str = Field(min_length=1, max_length=200, examples=[_ID])
+    id: str = Field(min_length=1, max_length=200, pattern=_STORABLE, examples=[_ID])
     """Id of the answer, as the service gave it."""
     right: bool | None = Field(default=None, examples=[True])
     """Whether the answer is right."""
