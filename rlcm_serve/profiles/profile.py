@@ -36,7 +36,8 @@ class Profile:
         min_p: lowest probability that sampling considers, relative to the likeliest token's;
             None means 0.
         max_tokens: thinking budget of one sample, tokens.
-        answer_max_tokens: most tokens of one answer.
+        answer_max_tokens: most tokens of a forced answer; the model's own may also use what is left
+            of the thinking budget.
         extractor: how the answer is found in the text: `boxed`, `answer-line`, `text`,
             `regex:PATTERN`, `json:FIELD` or `module:object`.
         grader: which answers are equal: `math`, `choice`, `exact` or `module:object`.

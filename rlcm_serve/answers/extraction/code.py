@@ -23,6 +23,10 @@ class CodeExtractor(Extractor):
         blocks = _BLOCK.findall(text)
         return blocks[-1].strip("\n") or None if blocks else None
 
+    def find_cut(self, text: str) -> str | None:
+        """As `find`: a block that closes is whole."""
+        return self.find(text)
+
     def close(self, continuation: str, complete: bool = True) -> str | None:
         """The text before the fence that closes the block."""
         end = _END.search(continuation)

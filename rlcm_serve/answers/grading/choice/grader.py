@@ -9,6 +9,7 @@ from string import ascii_uppercase
 from typing import Self
 
 from rlcm_serve.answers.extraction.boxed import BoxedExtractor
+from rlcm_serve.answers.extraction.texts import whole_lines
 from rlcm_serve.answers.grading.base import KeyedGrader
 from rlcm_serve.answers.grading.choice.option_texts import forms, plain_form
 from rlcm_serve.answers.grading.choice.stated_letters import (
@@ -98,6 +99,11 @@ class ChoiceExtractor(BoxedExtractor):
         """The box or tag, or else the stated letter."""
         found = super().find(text)
         return last_said(text) if found is None else found
+
+    def find_cut(self, text: str) -> str | None:
+        """As `find`; a letter that is stated in the line that was cut off does not count."""
+        found = super().find(text)
+        return last_said(whole_lines(text)) if found is None else found
 
 
 class ChoiceGrader(KeyedGrader):

@@ -117,7 +117,9 @@ def test_a_letter_of_no_option_may_be_an_options_text(
     assert Options("A", tuple(options)).chosen(answer) == letter
 
 
-@pytest.mark.parametrize("form", ["{}", "({})", "{}.", "The answer is {}", r"\text{{{}}}", "option {}"])
+@pytest.mark.parametrize(
+    "form", ["{}", "({})", "{}.", "The answer is {}", r"\text{{{}}}", "option {}"]
+)
 def test_a_letter_that_is_the_text_of_another_option_chooses_none(form: str) -> None:
     assert Options("A", ("B", "A", "C", "D")).chosen(form.format("A")) is None
     assert Options("A", ("B", "A", "C", "D")).chosen(form.format("C")) == "C"
@@ -233,3 +235,16 @@ def test_answers_share_a_class_by_letter_or_by_text() -> None:
 )
 def test_the_answer_is_in_a_box_or_said_at_the_end_of_a_line(text: str, answer: str | None) -> None:
     assert GRADER.extractor.find(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"It must be \boxed{C}, be", "C"),
+        ("The answer is (C).\nBecause", "C"),
+        ("The answer is C", None),
+        ("The answer is B.\nNo, the answer is A", "B"),
+    ],
+)
+def test_a_letter_in_a_line_that_was_cut_off_does_not_count(text: str, answer: str | None) -> None:
+    assert GRADER.extractor.find_cut(text) == answer
