@@ -206,7 +206,8 @@ class VllmEngine(ReasoningEngine):
         other = copy(self)
         other._text = self._text.under_profile(profile)
         other.suffix_tokens = len(other._text.close(FORCED_ANSWER))
-        identity = identify_under(profile, self.identity, other._text)
+        limit = self.settings.answer_max_tokens
+        identity = identify_under(profile, self.identity, other._text, limit)
         if profile.adapter is not None:
             adapter = Adapter.read(profile.adapter)
             self._adapters[adapter.digest] = adapter

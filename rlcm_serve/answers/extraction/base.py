@@ -14,7 +14,8 @@ class Extractor(ABC):
     Attributes:
         spec: names the extractor, as in a profile.
         opening: text after the closed thinking that a forced answer continues; may be empty.
-        answer_tokens: budget of a forced answer, if a few hundred tokens are not enough.
+        answer_tokens: budget of a forced answer, if a few hundred tokens are not enough, and
+            nobody gives another one.
         is_slow: whether `find`, `find_cut` and `close` may take so long that they need a thread.
     """
 
