@@ -115,7 +115,10 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Maximum number of tokens of one sample, for thinking and for its answer."""
+    """Maximum number of tokens of one sample, for thinking and for its answer.
+
+    The model's own text after its thinking may also use what is left of `thinking`.
+    """
 
     thinking: int
     answer: int
@@ -187,9 +190,10 @@ class Rollout:
     """The generation of one sample, up to its exit.
 
     `tokens` are the reasoning tokens. `answer_text` is what the model wrote after it closed its
-    thinking (None after any other exit), in `answer_tokens` tokens. `discarded` counts tokens that
-    were generated but not used. `cached_prompt_tokens` came from the prefix cache. `familiarity` is
-    that of the prompt (`PromptReading`), if the engine reads it.
+    thinking (None after any other exit), in `answer_tokens` tokens. `answer_complete` is False if
+    the token limit ended that text, and not the model. `discarded` counts tokens that were
+    generated but not used. `cached_prompt_tokens` came from the prefix cache. `familiarity` is that
+    of the prompt (`PromptReading`), if the engine reads it.
     """
 
     tokens: TokenIds
@@ -201,6 +205,7 @@ class Rollout:
     discarded: int = 0
     cached_prompt_tokens: int = 0
     familiarity: float | None = None
+    answer_complete: bool = True
 
     @property
     def confidence(self) -> float:
@@ -209,7 +214,13 @@ class Rollout:
 
     def cut(self, tokens: int) -> Rollout:
         """The rollout cut to `tokens` reasoning tokens, without answer; text and readings stay."""
-        return replace(self, tokens=self.tokens[:tokens], answer_text=None, answer_tokens=0)
+        return replace(
+            self,
+            tokens=self.tokens[:tokens],
+            answer_text=None,
+            answer_tokens=0,
+            answer_complete=True,
+        )
 
 
 @dataclass(frozen=True, slots=True)

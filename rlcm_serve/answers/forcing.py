@@ -41,7 +41,8 @@ async def answer_rollout(
 ) -> ExtractedAnswers:
     """The model's own answer if it wrote one; else `count` forced answers (RLCM App. A).
 
-    The engine's profile says how they are found. With a schema in `generation` they are always
+    The engine's profile says how they are found. If the token limit cut off the model's own text,
+    only an answer that had ended before counts. With a schema in `generation` answers are always
     forced, in texts that follow the schema: the model's own text need not follow it.
 
     Raises:
@@ -52,7 +53,7 @@ async def answer_rollout(
     if generation.schema != profile.schema_text:
         generation = replace(generation, budget=with_room(generation.budget))
     written = (rollout.answer_text or "").strip() if generation.schema is None else ""
-    own = await _in_time(extractor, partial(extractor.find, written))
+    own = await _in_time(extractor, partial(read_own, extractor, generation, rollout))
     if own is not None:
         return ExtractedAnswers((own,), written, rollout.answer_tokens, 0)
     opening = opening_of(extractor, generation)
@@ -75,6 +76,16 @@ def with_room(budget: Budget) -> Budget:
 def opening_of(extractor: Extractor, generation: GenerationSettings) -> str:
     """The text that a forced answer continues; empty for one that follows a schema."""
     return extractor.opening if generation.schema is None else ""
+
+
+def read_own(extractor: Extractor, generation: GenerationSettings, rollout: Rollout) -> str | None:
+    """The answer in the model's own text; None if there is none, or it may have been cut off."""
+    written = rollout.answer_text or ""
+    if generation.schema is not None or not written.strip():
+        return None
+    if not rollout.answer_complete:
+        return extractor.find_cut(written)  # with the blanks at its end, which may end a line
+    return extractor.find(written.strip())
 
 
 def read_forced(

@@ -43,7 +43,9 @@ MaxTokensOption = Annotated[
 ]
 AnswerMaxTokensOption = Annotated[
     int | None,
-    typer.Option("--answer-max-tokens", min=1, help="Maximum length of an answer, in tokens."),
+    typer.Option(
+        "--answer-max-tokens", min=1, help="Maximum length of a forced answer, in tokens."
+    ),
 ]
 TemperatureOption = Annotated[
     float | None,

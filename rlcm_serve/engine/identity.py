@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rlcm_serve.answers.extraction import extractor_named
 from rlcm_serve.core import Budget, Sampling, Signal
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
@@ -73,13 +74,26 @@ def identify(settings: EngineSettings, files: ModelFiles, text: ModelText) -> En
     )
 
 
-def identify_under(profile: Profile, default: EngineIdentity, text: ModelText) -> EngineIdentity:
+def identify_under(
+    profile: Profile, default: EngineIdentity, text: ModelText, answer_max_tokens: int | None = None
+) -> EngineIdentity:
     """The identity under a profile: what the profile does not say is as `default` has it.
 
     The familiarity reading was fitted to the prompts of the default profile. A profile with other
-    prompts has none.
+    prompts has none. If neither the profile nor the settings limit answers, an extractor whose
+    answers need more tokens than the default gets them.
+
+    Args:
+        profile: how questions are asked.
+        default: the identity under the default profile.
+        text: the model's, under the profile.
+        answer_max_tokens: as in the engine's settings.
+
+    Raises:
+        ProfileRefused: there is no such extractor.
     """
     sampling, budget = default.sampling, default.budget
+    needed = extractor_named(profile.extractor).answer_tokens or 0
     reads = not (set(profile.to_json()) & _CHANGES_PROMPT or profile.adapter)
     return replace(
         default,
@@ -96,7 +110,7 @@ def identify_under(profile: Profile, default: EngineIdentity, text: ModelText) -
         ),
         budget=Budget(
             thinking=_first(profile.max_tokens, budget.thinking),
-            answer=_first(profile.answer_max_tokens, budget.answer),
+            answer=_first(profile.answer_max_tokens, answer_max_tokens, max(needed, budget.answer)),
         ),
     )
 

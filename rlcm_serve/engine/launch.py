@@ -57,7 +57,8 @@ class EngineSettings:
         probe: folder of the probe; by default `probe/` in the model's folder.
         interval: N, the tokens between two readings.
         max_tokens: thinking budget of one sample, in tokens.
-        answer_max_tokens: most tokens of one answer.
+        answer_max_tokens: most tokens of a forced answer; the model's own may also use what is left
+            of the thinking budget.
         temperature: sampling temperature.
         top_p: nucleus sampling threshold.
         thinking: the thinking format; None detects it (`rlcm_serve.engine.thinking`).

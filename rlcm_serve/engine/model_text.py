@@ -216,13 +216,21 @@ class ModelText:
             pieces[-1] += stream.flush()
         return pieces
 
-    def rollout(self, ids: Sequence[int], stop_reason: int | str | None, budget: Budget) -> Rollout:
+    def rollout(
+        self,
+        ids: Sequence[int],
+        stop_reason: int | str | None,
+        budget: Budget,
+        *,
+        is_cut: bool = False,
+    ) -> Rollout:
         """Separates the reasoning from the stop id, the markup and the model's own answer.
 
         Args:
             ids: every id generated for one sample.
             stop_reason: the id that stopped the request, as vLLM reports it.
             budget: token budget of the generation.
+            is_cut: whether the token limit ended the request.
 
         Returns:
             The rollout, without its readings. Its text has no markup; its tokens have it.
@@ -259,4 +267,5 @@ class ModelText:
             answer_text=self.answer(own) if own else None,
             answer_tokens=len(answer),
             discarded=discarded,
+            answer_complete=not is_cut,
         )

@@ -206,7 +206,8 @@ class VllmEngine(ReasoningEngine):
         other = copy(self)
         other._text = self._text.under_profile(profile)
         other.suffix_tokens = len(other._text.close(FORCED_ANSWER))
-        identity = identify_under(profile, self.identity, other._text)
+        limit = self.settings.answer_max_tokens
+        identity = identify_under(profile, self.identity, other._text, limit)
         if profile.adapter is not None:
             adapter = Adapter.read(profile.adapter)
             self._adapters[adapter.digest] = adapter
@@ -331,7 +332,7 @@ class VllmEngine(ReasoningEngine):
         tokens: list[int] = []
         readings: list[Reading] = []
         stop_reason: int | str | None = None
-        cached, answers = 0, False
+        cached, answers, is_cut = 0, False, False
         familiarity: float | None = None
         final: Reading | None = None
         try:
@@ -350,6 +351,7 @@ class VllmEngine(ReasoningEngine):
                         familiarity = _familiarity_of(self._familiarity, slot)
                         yield PromptReading(familiarity)
                     stop_reason, cached = part.stop_reason, output.num_cached_tokens or 0
+                    is_cut = part.finish_reason == "length"
                     if sampled := self._text.sampled(part.token_ids):
                         for delta in stream.push(sampled):
                             yield delta
@@ -362,7 +364,7 @@ class VllmEngine(ReasoningEngine):
                     # Early, because it tells whether the text that follows is given as an answer.
                     if answers and final is None and (final := slot.final()) is not None:
                         yield final
-            rollout = self._text.rollout(tokens, stop_reason, budget)
+            rollout = self._text.rollout(tokens, stop_reason, budget, is_cut=is_cut)
             told, length = final, len(rollout.tokens)
             final = final or slot.final(length)
             if final is None and rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):

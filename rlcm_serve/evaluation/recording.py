@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from calibration import ExitReason
 from rlcm_serve.answers.extraction import BOXED, Extractor, extractor_named
-from rlcm_serve.answers.forcing import opening_of, read_forced
+from rlcm_serve.answers.forcing import opening_of, read_forced, read_own
 from rlcm_serve.core import (
     Budget,
     Completion,
@@ -73,7 +73,7 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
             tokens=len(rollout.tokens),
             natural=rollout.exit is ExitReason.NATURAL,
             own_text=own,
-            own_answer=self.extractor.find(own) if own and self.generation.schema is None else None,
+            own_answer=read_own(self.extractor, self.generation, rollout),
             own_tokens=rollout.answer_tokens,
             own_verbalized=verbalized(own) if own else None,
             readings=tuple(readings),

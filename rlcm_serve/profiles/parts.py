@@ -60,7 +60,10 @@ ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "min_p": (_is_from(0, 1), "a number from 0 to 1"),
     "max_tokens": (_is_count(1), "a whole number of tokens from 1"),
     "answer_max_tokens": (_is_count(1), "a whole number of tokens from 1"),
-    "extractor": (_is_text, "boxed, answer-line, text, regex:PATTERN, json:FIELD or module:object"),
+    "extractor": (
+        _is_text,
+        "boxed, answer-line, text, code, regex:PATTERN, json:FIELD or module:object",
+    ),
     "grader": (_is_text, "math, choice, exact or module:object"),
     "schema": (_is_json, "a JSON schema"),
     "adapter": (lambda value: isinstance(value, Path), "the path of a folder"),

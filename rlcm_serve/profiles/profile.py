@@ -36,8 +36,9 @@ class Profile:
         min_p: lowest probability that sampling considers, relative to the likeliest token's;
             None means 0.
         max_tokens: thinking budget of one sample, tokens.
-        answer_max_tokens: most tokens of one answer.
-        extractor: how the answer is found in the text: `boxed`, `answer-line`, `text`,
+        answer_max_tokens: most tokens of a forced answer; the model's own may also use what is left
+            of the thinking budget.
+        extractor: how the answer is found in the text: `boxed`, `answer-line`, `text`, `code`,
             `regex:PATTERN`, `json:FIELD` or `module:object`.
         grader: which answers are equal: `math`, `choice`, `exact` or `module:object`.
         schema: JSON schema that the text of the answer follows.

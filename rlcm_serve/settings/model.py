@@ -156,7 +156,8 @@ class Settings(BaseSettings):
     answer_max_tokens: Tokens | None = _setting(
         None,
         "Model",
-        "Maximum length of an answer, in tokens. Default: the model's limit.",
+        "Maximum length of a forced answer, in tokens; the model's own may also use what is left "
+        "of the thinking budget. Default: the model's limit.",
         example=64,
     )
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] | None = _setting(

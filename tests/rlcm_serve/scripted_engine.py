@@ -74,7 +74,8 @@ class Script:
     means that the sample reaches its budget. `own` follows the thinking, `forced` the open box; a
     list gives the sampled answers in turn. `continued` follows other texts. Every token of a
     continuation has this `log_prob`; `entropy` is the entropy after the closed thinking.
-    Continuations are `complete` or cut off. A sample that `stays` never gets past 16 tokens.
+    Continuations are `complete` or cut off, and `own` is `own_complete`. A sample that `stays`
+    never gets past 16 tokens.
     """
 
     confidences: Sequence[float] = (0.5,)
@@ -88,6 +89,7 @@ class Script:
     signals: Mapping[str, float] | None = None
     stays: bool = False
     complete: bool = True
+    own_complete: bool = True
 
     def reading(self, tokens: int, confidence: float, *, is_final: bool = False) -> Reading:
         signals = None if self.signals is None else {"probe": confidence, **self.signals}
@@ -264,6 +266,7 @@ class ScriptedEngine(ReasoningEngine):
             answer_text=script.own,
             answer_tokens=OWN_ANSWER_TOKENS if script.own else 0,
             discarded=1,
+            answer_complete=script.own_complete,
         )
 
     async def continue_after(

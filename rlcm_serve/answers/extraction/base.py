@@ -14,8 +14,9 @@ class Extractor(ABC):
     Attributes:
         spec: names the extractor, as in a profile.
         opening: text after the closed thinking that a forced answer continues; may be empty.
-        answer_tokens: budget of a forced answer, if a few hundred tokens are not enough.
-        is_slow: whether `find` and `close` may take so long that they need a thread.
+        answer_tokens: budget of a forced answer, if a few hundred tokens are not enough, and
+            nobody gives another one.
+        is_slow: whether `find`, `find_cut` and `close` may take so long that they need a thread.
     """
 
     spec: str
@@ -26,6 +27,13 @@ class Extractor(ABC):
     @abstractmethod
     def find(self, text: str) -> str | None:
         """The answer in a text; None if there is none."""
+
+    def find_cut(self, text: str) -> str | None:
+        """The answer in a text that the token limit ended; None if it may have been cut off too.
+
+        An answer is forced then. Without an own rule, no answer in such a text counts.
+        """
+        return None
 
     @abstractmethod
     def close(self, continuation: str, complete: bool = True) -> str | None:

@@ -23,6 +23,10 @@ class BoxedExtractor(Extractor):
         """The answer in the last box, or else in the last tag."""
         return last_boxed(text) or _last_tagged(text)
 
+    def find_cut(self, text: str) -> str | None:
+        """As `find`: a box or tag that closes is whole."""
+        return self.find(text)
+
     def close(self, continuation: str, complete: bool = True) -> str | None:
         """The content of the box that `opening` opened.
 

@@ -14,6 +14,7 @@ PREFIX = "json:"
 MOST_TRIED = 100
 """Braces at which an object is looked for, from the end of a text."""
 _BRACE = re.compile(r"\{")
+_BRACES = re.compile(r"[{}]")
 _SPACE = " \t\r\n"
 
 
@@ -40,6 +41,10 @@ class JsonExtractor(Extractor):
             answer = _written(found.get(self._field)) or answer
         return answer
 
+    def find_cut(self, text: str) -> str | None:
+        """As `find`, before the first brace that never closes: what is inside it is no answer."""
+        return self.find(text[: _first_open(text)])
+
     def close(self, continuation: str, complete: bool = True) -> str | None:
         """The value that the continuation begins with, if it has ended."""
         decoded = _decode(continuation.lstrip(_SPACE), 0)
@@ -63,6 +68,17 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         if brace >= end and (decoded := _decode(text, brace)) is not None:
             found, end = decoded
             yield found
+
+
+def _first_open(text: str) -> int:
+    """The place of the first brace that never closes; the end of the text if all close."""
+    places: list[int] = []
+    for found in _BRACES.finditer(text):
+        if found.group() == "{":
+            places.append(found.start())
+        elif places:
+            places.pop()
+    return places[0] if places else len(text)
 
 
 def _decode(text: str, at: int) -> tuple[Any, int] | None:

@@ -49,6 +49,10 @@ class RegexExtractor(Extractor):
         """The last match that is not blank."""
         return self._last(text, len(text))
 
+    def find_cut(self, text: str) -> str | None:
+        """As `close`."""
+        return self.close(text, complete=False)
+
     def close(self, continuation: str, complete: bool = True) -> str | None:
         """The last match; one that a cut-off text ends with might have been longer."""
         return self._last(continuation, len(continuation) - (not complete))

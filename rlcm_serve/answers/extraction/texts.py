@@ -28,6 +28,10 @@ class AnswerLineExtractor(Extractor):
                 return answer
         return None
 
+    def find_cut(self, text: str) -> str | None:
+        """As `find`, without the line that was cut off."""
+        return self.find(whole_lines(text))
+
     def close(self, continuation: str, complete: bool = True) -> str | None:
         """The first line of the continuation, if the line has ended."""
         lines = continuation.lstrip().splitlines(keepends=True)
@@ -56,6 +60,11 @@ class TextExtractor(Extractor):
     def shown(self, continuation: str, answer: str) -> str:
         """The answer itself."""
         return answer
+
+
+def whole_lines(text: str) -> str:
+    """The text without a last line that has not ended."""
+    return text[: text.rfind("\n") + 1]
 
 
 def _plain(text: str) -> str:

@@ -57,8 +57,15 @@ def olympiad_question(fields: Fields) -> PreparedProblem:
 
 
 def choice_question(fields: Fields) -> PreparedProblem:
-    """A multiple-choice question; `answer` is the right option's number from 0, letter or text."""
-    options = [str(option).strip() for option in fields["options"]]
+    """A multiple-choice question; `answer` is the right option's number from 0, letter or text.
+
+    `options` are a list, or a JSON list as text. An answer that is a number, and not text, is the
+    option's number and nothing else.
+
+    Raises:
+        ValueError: the options are no list of texts, or the answer names none or two of them.
+    """
+    options = _options(fields["options"])
     context = str(fields.get("context") or "").strip()
     problem = f"{context}\n\n{text(fields, 'problem')}".strip()
     return _choice(problem, options, _place(fields["answer"], options))
@@ -126,17 +133,44 @@ def _choice(problem: str, options: Sequence[str], right: int) -> PreparedProblem
     return PreparedProblem(f"{problem}\n\n{listed}{BOXED_LETTER}", json.dumps(reference))
 
 
+def _options(value: Any) -> list[str]:
+    """The texts of the options; numbers in a text stay as they are written."""
+    listed = value
+    if isinstance(value, str):
+        try:
+            listed = json.loads(value, parse_int=str, parse_float=str)
+        except ValueError:
+            listed = None
+    if not isinstance(listed, list | tuple) or not all(
+        isinstance(option, str | int | float) for option in listed
+    ):
+        raise ValueError(
+            f"the options {str(value)[:80]!r} are not a list of texts: give a list, or as text a "
+            'JSON list such as ["red", "blue"]'
+        )
+    return [str(option).strip() for option in listed]
+
+
 def _place(answer: Any, options: Sequence[str]) -> int:
     """The number, from 0, of the option that `answer` names."""
     label = str(answer).strip()
     letters = ascii_uppercase[: len(options)]
+    places = set[int]()
     if label.isdecimal() and int(label) < len(options):
-        return int(label)
-    if len(label) == 1 and label.upper() in letters:
-        return letters.index(label.upper())
-    if list(options).count(label) == 1:
-        return list(options).index(label)
-    raise ValueError(
-        f"the answer {label!r} is not one of the {len(options)} options: give its number "
-        "from 0, its letter or its text"
-    )
+        places.add(int(label))
+    if type(answer) is not int:
+        if len(label) == 1 and label.upper() in letters:
+            places.add(letters.index(label.upper()))
+        places.update(at for at, option in enumerate(options) if option == label)
+    if len(places) > 1:
+        named = " or ".join(letters[at] for at in sorted(places))
+        raise ValueError(
+            f"the answer {label!r} may mean option {named}: give the option's letter or its number "
+            "from 0, whichever is not the text of another option"
+        )
+    if not places:
+        raise ValueError(
+            f"the answer {label!r} is not one of the {len(options)} options: give its number "
+            "from 0, its letter or its text"
+        )
+    return places.pop()

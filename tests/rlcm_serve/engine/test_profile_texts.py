@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rlcm_serve.answers.extraction import extractor_named
 from rlcm_serve.core import Budget, Sampling
 from rlcm_serve.engine.identity import default_text, identify_under
 from rlcm_serve.engine.launch import EngineSettings
@@ -124,6 +126,25 @@ def test_what_a_profile_does_not_say_is_as_the_model_has_it() -> None:
     assert found.profile is said
     unsaid = identify_under(Profile("q"), IDENTITY, text)
     assert (unsaid.sampling, unsaid.budget) == (IDENTITY.sampling, IDENTITY.budget)
+
+
+def test_answers_have_the_room_that_the_extractor_needs_unless_somebody_limits_them() -> None:
+    text, code = text_of("qwen3"), Profile("p", extractor="code")
+    needed = extractor_named("code").answer_tokens
+    assert needed is not None
+    assert needed > IDENTITY.budget.answer
+    assert identify_under(code, IDENTITY, text).budget.answer == needed
+    roomy = replace(IDENTITY, budget=Budget(8192, 4 * needed))
+    assert identify_under(code, roomy, text).budget.answer == 4 * needed
+    assert identify_under(code, IDENTITY, text, 300).budget.answer == 300
+    limited = replace(code, answer_max_tokens=100)
+    assert identify_under(limited, IDENTITY, text, 300).budget.answer == 100
+
+
+@pytest.mark.parametrize("extractor", ["boxed", "answer-line", "text", "json:a", "regex:a"])
+def test_short_answers_need_no_more_room_than_the_model_gives(extractor: str) -> None:
+    found = identify_under(Profile("p", extractor=extractor), IDENTITY, text_of("qwen3"))
+    assert found.budget == IDENTITY.budget
 
 
 def test_a_profile_may_name_the_format_that_the_model_does_not_tell() -> None:

@@ -92,6 +92,17 @@ async def test_a_natural_end_has_its_final_reading_and_the_models_own_answer(
     assert "</think>" not in rollout.text
 
 
+async def test_an_answer_that_the_token_limit_ends_is_not_complete(engine: VllmEngine) -> None:
+    greedy = generation(engine, sampling=Sampling(0.0, 1.0))
+    whole = (await think(engine, QUESTIONS[0], FULL_BUDGET, greedy)).rollout
+    brief = replace(greedy, budget=Budget(thinking=len(whole.tokens) + 1, answer=1))
+    cut = (await think(engine, QUESTIONS[0], FULL_BUDGET, brief)).rollout
+    assert (cut.exit, cut.tokens) == (ExitReason.NATURAL, whole.tokens)
+    assert (cut.answer_complete, whole.answer_complete) == (False, True)
+    assert cut.answer_text
+    assert (whole.answer_text or "").startswith(cut.answer_text)
+
+
 @pytest.mark.parametrize("thinking", [1, 31, 32, 33, 40])
 async def test_the_budget_ends_thinking_with_a_final_reading(
     engine: VllmEngine, thinking: int

@@ -2,6 +2,7 @@ import asyncio
 import json
 import math
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.recording import EvaluationRecorder
 from rlcm_serve.evaluation.rollouts import EvaluationRollout
 from rlcm_serve.evaluation.sources import Source
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
@@ -77,6 +79,19 @@ def test_without_an_answer_of_its_own_the_forced_one_counts_and_costs() -> None:
     assert not record_.natural
     last = len(record_.readings) - 1
     assert record_.answer_at(last) == ("7", record_.own_tokens + 3)
+
+
+def test_an_answer_of_its_own_that_was_cut_off_counts_as_it_does_in_serving() -> None:
+    profile = Profile("line", extractor="answer-line")
+    script = replace(NATURAL, own="Answer: 12", continued={"Answer:": " 1250\n"})
+    for own_complete, answer in ((True, "12"), (False, "1250")):
+        engine = ScriptedEngine(replace(script, own_complete=own_complete), profiles=[profile])
+        recorder = EvaluationRecorder(engine.under("line"), ExactGrader().extractor, 1)
+        record_ = asyncio.run(recorder.record(PROBLEM, number=0))
+        assert record_.own_text == "Answer: 12"
+        assert record_.answer_at(2)[0] == answer
+    boxed = record(replace(NATURAL, own_complete=False))
+    assert boxed.own_answer == "8"
 
 
 def test_the_probability_is_of_the_answers_own_tokens() -> None:

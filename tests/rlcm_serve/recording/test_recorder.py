@@ -112,6 +112,17 @@ def test_a_model_that_writes_no_answer_pays_for_both(grader: AnswerGrader) -> No
     assert final.answer_tokens == OWN_ANSWER_TOKENS + FORCED_TOKENS
 
 
+def test_a_text_of_the_models_own_that_was_cut_off_counts_up_to_where_it_was(
+    grader: AnswerGrader,
+) -> None:
+    assert NATURAL.own is not None
+    cut = replace(NATURAL, own_complete=False)
+    assert record(ScriptedEngine(cut), grader).readings[-1].answers == ("8",), "its box is closed"
+    cut = replace(cut, own=NATURAL.own.split("}")[0])
+    final = record(ScriptedEngine(cut), grader).readings[-1]
+    assert (final.answers, final.answer_tokens) == (("7",), OWN_ANSWER_TOKENS + FORCED_TOKENS)
+
+
 def test_a_forced_answer_that_never_closes_is_none_and_wrong(grader: AnswerGrader) -> None:
     recording = record(ScriptedEngine(replace(BUDGET_END, forced="8 and so on")), grader)
     assert {r.answers for r in recording.readings} == {(None,)}

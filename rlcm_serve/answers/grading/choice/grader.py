@@ -9,6 +9,7 @@ from string import ascii_uppercase
 from typing import Self
 
 from rlcm_serve.answers.extraction.boxed import BoxedExtractor
+from rlcm_serve.answers.extraction.texts import whole_lines
 from rlcm_serve.answers.grading.base import KeyedGrader
 from rlcm_serve.answers.grading.choice.option_texts import forms, plain_form
 from rlcm_serve.answers.grading.choice.stated_letters import (
@@ -60,12 +61,12 @@ class Options:
 
     def chosen(self, answer: str) -> str | None:
         """The letter of the chosen option; None if the answer means none or may mean two."""
+        named = self._with_text(answer) or self._with_text(after_lead(answer))
         found = letter_first(answer)
-        if found and not found.rest:
-            return found.letter if found.letter in self.letters else None
-        for text in (answer, after_lead(answer)):
-            if named := self._with_text(text):
-                return named.pop() if len(named) == 1 else None
+        if found and not found.rest and found.letter in self.letters:
+            named.add(found.letter)
+        if named:
+            return named.pop() if len(named) == 1 else None
         return self._with_letter_and_text(answer, found)
 
     def _with_letter_and_text(self, answer: str, first: Stated | None) -> str | None:
@@ -99,16 +100,22 @@ class ChoiceExtractor(BoxedExtractor):
         found = super().find(text)
         return last_said(text) if found is None else found
 
+    def find_cut(self, text: str) -> str | None:
+        """As `find`; a letter that is stated in the line that was cut off does not count."""
+        found = super().find(text)
+        return last_said(whole_lines(text)) if found is None else found
+
 
 class ChoiceGrader(KeyedGrader):
     r"""Accepts `\boxed{B}`, `(B)`, `"B"`, `B. mitochondria`, `B, because ...` and `mitochondria`.
 
-    A letter before a text counts unless the text is another option's. Two letters, or a text that
-    two options share, are wrong. Equal answers have the same letter; without a letter, the same
-    text. An option's letter and its text are not equal.
+    A letter before a text counts unless the text is another option's. Two letters, a text that two
+    options share, and a letter alone that is also another option's text are wrong. Equal answers
+    have the same letter; without a letter, the same text. An option's letter and its text are not
+    equal.
     """
 
-    name = "choice 2"
+    name = "choice 3"
     extractor = ChoiceExtractor()
 
     def check_reference(self, reference: str) -> None:

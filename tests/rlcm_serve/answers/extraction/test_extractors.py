@@ -10,6 +10,7 @@ from rlcm_serve.errors import ProfileRefused
 
 LINE = extractor_named("answer-line")
 TEXT = extractor_named("text")
+CODE = extractor_named("code")
 JSON = extractor_named("json:answer")
 NUMBER = extractor_named(r"regex:(?m)^Result = (\d+)")
 
@@ -31,6 +32,17 @@ class Shouted(BoxedExtractor):
     def find(self, text: str) -> str | None:
         found = super().find(text)
         return None if found is None else found.upper()
+
+
+class Whole(Extractor):
+    def find(self, text: str) -> str | None:
+        return text or None
+
+    def close(self, continuation: str, complete: bool = True) -> str | None:
+        return self.find(continuation) if complete else None
+
+    def shown(self, continuation: str, answer: str) -> str:
+        return answer
 
 
 @pytest.mark.parametrize(
@@ -168,6 +180,35 @@ def test_the_text_of_a_forced_answer_holds_that_answer(
     answer = extractor.close(continuation, complete)
     if answer is not None:
         assert extractor.find(extractor.shown(continuation, answer)) == answer
+
+
+@pytest.mark.parametrize(
+    ("extractor", "text", "answer"),
+    [
+        (BOXED, r"\boxed{12} and", "12"),
+        (BOXED, r"<answer>12</answer>", "12"),
+        (BOXED, r"\boxed{12", None),
+        (LINE, "Answer: 12\n", "12"),
+        (LINE, "Answer: 12\nAnswer: 5", "12"),
+        (LINE, "Answer: 12", None),
+        (TEXT, "12\n", None),
+        (JSON, '{"answer": 12} {"x": {"answer": 5}', "12"),
+        (JSON, r'\frac{1}{2} {"answer": 12}', "12"),
+        (NUMBER, "Result = 12.", "12"),
+        (NUMBER, "Result = 12\nResult = 5", "12"),
+        (NUMBER, "Result = 12", None),
+        (CODE, "```\nprint(12)\n```", "print(12)"),
+        (CODE, "```\nprint(12)\n", None),
+    ],
+)
+def test_in_a_text_that_was_cut_off_only_an_answer_that_has_ended_counts(
+    extractor: Extractor, text: str, answer: str | None
+) -> None:
+    assert extractor.find_cut(text) == answer
+
+
+def test_an_extractor_that_does_not_say_what_a_cut_off_text_holds_finds_nothing_in_it() -> None:
+    assert extractor_named(f"{__name__}:Whole").find_cut("12") is None
 
 
 def test_an_entry_point_names_an_extractor() -> None:

@@ -32,6 +32,8 @@ OPTION_TEXTS = st.text("ab cAB12,.;:/()[]+-=^$ and", min_size=2, max_size=16).fi
 """Texts that hold what makes a letter hard to find, and are more than a letter."""
 ENDS = ["", ".", " ", ",", ".\n"]
 OPTIONS = ["nucleus", "mitochondria", "A ribosome", "7 or 8"]
+CARBON = ["Co", "CO", "CO2", "C"]
+"""Of `QUESTIONS`; the letter of one option is the text of another."""
 GRADER = ChoiceGrader()
 
 
@@ -91,7 +93,39 @@ def test_text_that_two_options_share_is_wrong() -> None:
 
 @pytest.mark.parametrize("form", LETTER_FORMS + REASONED_FORMS)
 def test_a_letter_chooses_its_option_in_every_form(form: str) -> None:
-    assert not mistaken(form, QUESTIONS)
+    """Where its letter alone is another option's text, an answer chooses none; see below."""
+    letters_only = [options for options in QUESTIONS if options != CARBON]
+    assert not mistaken(form, letters_only)
+    assert mistaken(form, [CARBON]) in ([], [(form.format(L="C", l="c"), None)])
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "letter"),
+    [
+        (["I", "II", "III", "I and II"], "I", "A"),
+        (["I", "II", "III", "I and II"], "The answer is I.", "A"),
+        (["O", "N", "P", "S"], "N", "B"),
+        (["O", "N", "P", "S"], r"\text{S}", "D"),
+        (["O", "N", "P", "S"], "B", "B"),
+        (["B", "A", "x", "y"], "x", "C"),
+        (["I", "II", "III", "I and II"], "V", None),
+    ],
+)
+def test_a_letter_of_no_option_may_be_an_options_text(
+    options: list[str], answer: str, letter: str | None
+) -> None:
+    assert Options("A", tuple(options)).chosen(answer) == letter
+
+
+@pytest.mark.parametrize(
+    "form", ["{}", "({})", "{}.", "The answer is {}", r"\text{{{}}}", "option {}"]
+)
+def test_a_letter_that_is_the_text_of_another_option_chooses_none(form: str) -> None:
+    assert Options("A", ("B", "A", "C", "D")).chosen(form.format("A")) is None
+    assert Options("A", ("B", "A", "C", "D")).chosen(form.format("C")) == "C"
+    assert Options("C", tuple(CARBON)).chosen(form.format("C")) is None
+    assert Options("C", tuple(CARBON)).chosen("C) CO2") == "C"
+    assert Options("C", tuple(CARBON)).chosen("C, because it has two atoms of oxygen") == "C"
 
 
 @pytest.mark.parametrize("form", BOTH_FORMS)
@@ -101,8 +135,9 @@ def test_a_letter_with_its_options_text_chooses_it_in_every_form(form: str) -> N
 
 @pytest.mark.parametrize("form", TEXT_FORMS)
 def test_an_options_own_text_chooses_it_in_every_form(form: str) -> None:
-    """An option whose text is a letter is chosen by its own letter alone."""
-    assert not mistaken(form, QUESTIONS, shortest=2)
+    """A text that is another option's letter is tested above."""
+    assert not mistaken(form, [options for options in QUESTIONS if options != CARBON])
+    assert not mistaken(form, [CARBON], shortest=2)
 
 
 @given(
@@ -200,3 +235,16 @@ def test_answers_share_a_class_by_letter_or_by_text() -> None:
 )
 def test_the_answer_is_in_a_box_or_said_at_the_end_of_a_line(text: str, answer: str | None) -> None:
     assert GRADER.extractor.find(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"It must be \boxed{C}, be", "C"),
+        ("The answer is (C).\nBecause", "C"),
+        ("The answer is C", None),
+        ("The answer is B.\nNo, the answer is A", "B"),
+    ],
+)
+def test_a_letter_in_a_line_that_was_cut_off_does_not_count(text: str, answer: str | None) -> None:
+    assert GRADER.extractor.find_cut(text) == answer

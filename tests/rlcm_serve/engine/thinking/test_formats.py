@@ -73,6 +73,15 @@ def test_a_completion_without_markup_is_its_own_answer(name: str, completion: st
     assert rollout.answer_text == (completion or None)
 
 
+def test_an_answer_that_the_token_limit_ended_is_not_complete() -> None:
+    text = text_in("deepseek_r1")
+    ids = text.tokenizer.encode("<think>Two.</think>2")
+    cut = text.rollout(ids, None, BUDGET, is_cut=True)
+    assert (cut.answer_text, cut.answer_complete) == ("2", False)
+    assert sampled(text, "<think>Two.</think>2").answer_complete
+    assert cut.cut(1).answer_complete, "it has no answer any more"
+
+
 @pytest.mark.parametrize("name", [name for name in available_formats() if name != "none"])
 def test_thinking_that_stays_open_is_no_answer(name: str) -> None:
     text = text_in(name)

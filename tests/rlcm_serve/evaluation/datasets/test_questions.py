@@ -56,6 +56,59 @@ def test_an_answer_that_is_no_option_is_refused(answer: Any) -> None:
         choice_question({"problem": "Which?", "options": OPTIONS, "answer": answer})
 
 
+@pytest.mark.parametrize("listed", ['["red", "0.10", 2]', ["red", "0.10", "2"], ("red", "0.10", 2)])
+def test_options_may_be_a_json_list_in_a_text_as_in_a_cell_of_a_csv(listed: Any) -> None:
+    asked = choice_question({"problem": "Which?", "options": listed, "answer": "1"})
+    assert json.loads(asked.answer) == {"letter": "B", "options": ["red", "0.10", "2"]}
+
+
+@pytest.mark.parametrize(
+    "listed", ["red, blue", "red", '{"A": "red"}', {"A": "red", "B": "blue"}, '["red", null]', None]
+)
+def test_options_that_are_no_list_of_texts_are_refused(listed: Any) -> None:
+    with pytest.raises(ValueError, match="not a list of texts: give a list"):
+        choice_question({"problem": "Which?", "options": listed, "answer": "0"})
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "named"),
+    [
+        (["2", "4", "6", "8"], "2", "A or C"),
+        (["C", "H", "N", "O"], "C", "A or C"),
+        (["C", "H", "N", "c"], "c", "C or D"),
+        (["same", "same"], "same", "A or B"),
+    ],
+)
+def test_an_answer_that_may_mean_two_options_is_refused(
+    options: list[str], answer: str, named: str
+) -> None:
+    with pytest.raises(ValueError, match=f"{answer!r} may mean option {named}"):
+        choice_question({"problem": "Which?", "options": options, "answer": answer})
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "letter"),
+    [
+        (["2", "4", "6", "8"], 2, "C"),
+        (["2", "4", "6", "8"], "8", "D"),
+        (["2", "4", "6", "8"], "B", "B"),
+        (["0", "1"], "1", "B"),
+        (["C", "H", "N", "O"], "N", "C"),
+        (["C", "H", "N", "O"], 2, "C"),
+    ],
+)
+def test_an_answer_that_means_one_option_is_read(
+    options: list[str], answer: Any, letter: str
+) -> None:
+    asked = choice_question({"problem": "Which?", "options": options, "answer": answer})
+    assert json.loads(asked.answer)["letter"] == letter
+
+
+def test_a_number_is_no_text_of_an_option() -> None:
+    with pytest.raises(ValueError, match="not one of the 4 options"):
+        choice_question({"problem": "Which?", "options": ["2", "4", "6", "8"], "answer": 8})
+
+
 def test_options_are_shuffled_by_the_question_alone() -> None:
     letters = Counter()
     grader = grader_named("choice")

@@ -54,6 +54,9 @@ def test_it_is_named_after_what_decides_a_verdict(grader: CodeGrader) -> None:
         ("Here:\n```python\nprint(1)\n```\n", "print(1)"),
         ("```\na = 1\n```\nBetter:\n```py\nb = 2\n\nprint(b)\n```", "b = 2\n\nprint(b)"),
         ("```python\nprint('''a ``` b''')\n```", "print('''a ``` b''')"),
+        ("1. So:\n   ```python\n   if a:\n       b()\n\n   c()\n   ```\n", "if a:\n    b()\n\nc()"),
+        ("- So:\n\t```\n\ta = 1\n\t```", "a = 1"),
+        ('```\na = """\n  \n"""\n```', 'a = """\n  \n"""'),
         ("```python\nprint(1)", None),
         ("```python\n```", None),
         ("print(1)", None),
@@ -68,6 +71,7 @@ def test_the_last_fenced_block_is_the_program(
 def test_a_forced_program_ends_at_its_fence(grader: CodeGrader) -> None:
     assert grader.extractor.opening.endswith("```python\n")
     assert grader.extractor.close("print(1)\n```\nIt prints 1.") == "print(1)"
+    assert grader.extractor.close("  print(1)\n  ```") == "print(1)"
     assert grader.extractor.close("print(1)\n") is None
     assert grader.extractor.close("```") is None
 
