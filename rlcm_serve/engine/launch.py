@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from rlcm_serve.engine.clients.arguments import (
     as_flags,
     exit_control,
     processor_for,
+    require_probed,
     require_whole_batch,
 )
 from rlcm_serve.engine.clients.cause import last_words
@@ -44,8 +46,9 @@ _DERIVED = ("enable_chunked_prefill", "distributed_executor_backend")
 _LORA = ("enable_lora", "max_loras", "max_lora_rank")
 _OURS = (
     *("--model", "--tokenizer", "--hf-overrides", "--additional-config", "--logits-processors"),
-    "--worker-extension-cls",
+    *("--model-class-overrides", "--worker-extension-cls"),
 )
+"""Refused. `--hf-overrides` is, because the service reads config.json itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,7 @@ def configure(
 
 def _configured(arguments: AsyncEngineArgs) -> VllmConfig:
     vllm_config = arguments.create_engine_config()
+    require_probed(vllm_config)
     vllm_config.model_config.logits_processors = [processor_for(vllm_config)]
     return vllm_config
 
@@ -207,7 +211,7 @@ def vllm_arguments(
     arguments = _arguments(settings, files, stop_ids, adapters)
     given = {name: getattr(arguments, name) for name in (*_DERIVED, *_LORA[: 3 * bool(adapters)])}
     given |= exit_control(settings, files, stop_ids)
-    given["logits_processors"] = [processor_for(arguments.create_engine_config())]
+    given["logits_processors"] = _configured(arguments).model_config.logits_processors
     return [*_defaults(files), *settings.vllm_arguments, *as_flags(given)]
 
 
@@ -222,7 +226,7 @@ def _arguments(
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     for argument in settings.vllm_arguments:
-        name = argument.partition("=")[0].replace("_", "-")
+        name = re.split(r"[=.]", argument)[0].replace("_", "-")
         if name == "--served-model-name":
             _refuse_arguments(
                 f"{argument} is an option of the service: give it before `--`, once for each name"

@@ -28,7 +28,11 @@ WARM_START = _SHIPPED / "embedded-sft"
 SHIPPED_MODELS = {folder.name: folder for folder in (EMBEDDED_MODEL, WARM_START)}
 """By the name under which this service knows them, and vLLM does not."""
 
-_RESERVED_NAME = re.compile(r"reserved|unused|<\|?extra_\d+\|?>|placeholder", re.IGNORECASE)
+_RESERVED_NAME = re.compile(
+    r"reserved|unused|placeholder|<\|?extra_\d+\|?>|<SPECIAL_\d+>|<\|(?:dummy|extra_id)_\d+\|>",
+    re.IGNORECASE,
+)
+"""Fillers of a vocabulary. `<extra_id_0>` without bars is none: T5 masks text with it."""
 _TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
 
 
@@ -226,7 +230,7 @@ def chat_template_digest(tokenizer: PreTrainedTokenizerBase) -> str:
 def spare_ids(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> tuple[int, int]:
     """Two neighbouring ids below `vocabulary` that represent no text: the stop ids.
 
-    Ids past the tokenizer's last one, or else tokens whose names say reserved or unused.
+    Ids past the tokenizer's last one, or else the highest two whose names are those of fillers.
 
     Raises:
         ModelRefused: there are no two such ids.

@@ -16,7 +16,7 @@ from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.weights.adapters import Adapter, room_for
 from rlcm_serve.engine.worker.extension import EXTENSION
 from rlcm_serve.engine.worker.hooks import check_hooks
-from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
+from rlcm_serve.engine.worker.plugin import CONFIG_KEY, OWN, override
 from rlcm_serve.errors import ModelRefused
 
 if TYPE_CHECKING:
@@ -45,9 +45,18 @@ def exit_control(
     """vLLM's arguments, by their names in `AsyncEngineArgs`, except for the logits processor.
 
     The processor depends on the model runner, which vLLM chooses when it has all its arguments.
+    The architecture keeps its name, because vLLM looks up by it what else it has to set.
+
+    Raises:
+        ModelRefused: vLLM has no such model.
     """
+    if files.architecture not in OWN:
+        raise ModelRefused(
+            f"vLLM has no model {files.architecture}: serve a model of vLLM's list of supported "
+            "models, or install a plugin of vLLM that adds it"
+        )
     return {
-        "hf_overrides": {"architectures": [PROBED + files.architecture]},
+        "model_class_overrides": override(files.architecture),
         "additional_config": {
             CONFIG_KEY: {
                 "probe": str(files.probe_folder) if files.probe and settings.reads_probe else None,
@@ -78,6 +87,17 @@ def processor_for(vllm_config: VllmConfig) -> str:
     return _PROCESSORS[runner]
 
 
+def require_probed(vllm_config: VllmConfig) -> None:
+    """Raises `ModelRefused` if vLLM has chosen another class than the one with a probe in it."""
+    model_config = vllm_config.model_config
+    if model_config.architecture not in model_config.model_class_overrides:
+        raise ModelRefused(
+            f"vLLM would load {model_config.architecture}, which the exit control cannot read, and "
+            f"not {'+'.join(model_config.model_class_overrides)} as config.json says: remove "
+            "--model-impl; if params.json says otherwise, give --config-format hf --load-format hf"
+        )
+
+
 def require_whole_batch(*, sharded: bool) -> None:
     """Raises `ModelRefused` if each rank samples a part of the batch only."""
     if sharded:
@@ -102,7 +122,8 @@ def require_exit_control(
         adapters: of all profiles.
 
     Raises:
-        ModelRefused: it lacks some arguments; the message gives them as vLLM takes them.
+        ModelRefused: it lacks some arguments, which the message gives as vLLM takes them; or it
+            serves another model, or with a class without a probe in it.
         UnsupportedVllm: as `processor_for`.
     """
     from vllm.platforms import current_platform
@@ -118,7 +139,7 @@ def require_exit_control(
     wanted = exit_control(settings, files, stop_ids)
     wanted["logits_processors"] = [processor_for(vllm_config)]
     found = {
-        "hf_overrides": model_config.hf_overrides,
+        "model_class_overrides": model_config.model_class_overrides,
         "additional_config": vllm_config.additional_config,
         "worker_extension_cls": parallel_config.worker_extension_cls,
         "logits_processors": [str(one) for one in model_config.logits_processors or ()],
@@ -134,6 +155,7 @@ def require_exit_control(
             f"needs are what `rlcm vllm-args {settings.model}` prints: start it with `vllm serve "
             f"{settings.model} $(rlcm vllm-args {settings.model})`"
         )
+    require_probed(vllm_config)
 
 
 def as_flags(values: Mapping[str, Any]) -> list[str]:

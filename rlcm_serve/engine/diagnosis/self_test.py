@@ -172,7 +172,7 @@ def _require_readings(runs: Sequence[Run], engine: VllmEngine) -> None:
             raise UnsupportedVllm(
                 _failed(
                     "a reading is not a number: vLLM does not compute logits with the model that "
-                    "keeps its states (see hf_overrides in its log)"
+                    "keeps its states (see model_class_overrides in its log)"
                 )
             )
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from calibration.canonical import canonical_json
+from rlcm_serve.engine.worker.plugin import override
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -107,7 +108,7 @@ def _speculation(vllm_config: VllmConfig) -> str:
 _CHANGING = {
     "model_config": (
         *("hf_config_path", "override_generation_config", "quantization_config"),
-        *("disable_sliding_window", "model_class_overrides"),
+        "disable_sliding_window",
     ),
     "cache_config": ("kv_cache_dtype_skip_layers", "calculate_kv_scales"),
 }
@@ -126,7 +127,8 @@ def _overrides(vllm_config: VllmConfig) -> dict[str, Any]:
     }
     if model_config.is_hybrid:
         found |= {name: getattr(vllm_config.cache_config, name) for name in _OF_STATES}
-    found["hf_overrides"] = _given(model_config.hf_overrides)
+    found["hf_overrides"] = model_config.hf_overrides
+    found["model_class_overrides"] = _given(model_config.model_class_overrides)
     if lora_config is not None and lora_config.lora_dtype != model_config.dtype:
         found["lora_dtype"] = _name(lora_config.lora_dtype)
     if vllm_config.load_config.load_format == "dummy":
@@ -136,11 +138,9 @@ def _overrides(vllm_config: VllmConfig) -> dict[str, Any]:
     return plain
 
 
-def _given(overrides: object) -> object:
-    """The overrides of the model's configuration, but for ours: the model with a probe in it."""
-    if not isinstance(overrides, dict):
-        return overrides
-    return {name: value for name, value in overrides.items() if name != "architectures"}
+def _given(overrides: dict[str, str]) -> dict[str, str]:
+    """The overrides of models' classes, but for ours, which puts a probe into the same model."""
+    return {name: value for name, value in overrides.items() if override(name) != {name: value}}
 
 
 def _name(dtype: object) -> str:

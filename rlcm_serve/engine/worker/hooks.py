@@ -79,10 +79,10 @@ def _set_by(class_: type) -> tuple[str, ...]:
 
 _ARGUMENTS = (
     *("add_cli_args", "from_cli_args"),
-    *("additional_config", "create_engine_config", "hf_overrides", "model", "served_model_name"),
+    *("additional_config", "create_engine_config", "model", "model_class_overrides"),
     *("dtype", "enable_prefix_caching", "enforce_eager", "generation_config", "max_num_seqs"),
     *("enable_chunked_prefill", "max_model_len", "max_num_batched_tokens", "scheduling_policy"),
-    *("enable_batch_sharded_sampling",),
+    *("enable_batch_sharded_sampling", "served_model_name"),
     *("enable_lora", "max_lora_rank", "max_loras"),
     *("distributed_executor_backend", "pipeline_parallel_size", "tensor_parallel_size"),
     "worker_extension_cls",
@@ -171,8 +171,8 @@ FRONT_END = (
     Hook(
         "vllm.config:ModelConfig",
         has=(
-            *("dtype", "hf_overrides", "is_hybrid", "logits_processors", "max_model_len"),
-            *("model", "quantization"),
+            *("architecture", "dtype", "hf_overrides", "is_hybrid", "logits_processors"),
+            *("max_model_len", "model", "model_class_overrides", "quantization", "runner"),
         ),
     ),
     Hook(
@@ -183,7 +183,7 @@ FRONT_END = (
         "vllm.config:SchedulerConfig",
         has=("enable_chunked_prefill", "long_prefill_token_threshold"),
     ),
-    Hook("vllm.model_executor.models.registry:ModelRegistry", has=("models", "register_model")),
+    Hook("vllm.model_executor.models.registry:ModelRegistry", has=("models",)),
     Hook("vllm.model_executor.models.registry:_LazyRegisteredModel", has=("load_model_cls",)),
     Hook("vllm.model_executor.models.interfaces:supports_lora", takes=("model",)),
     Hook("vllm:__version__"),

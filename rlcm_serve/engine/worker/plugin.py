@@ -6,9 +6,13 @@ import multiprocessing
 import os
 import threading
 from contextlib import suppress
+from typing import Any
 
 PROBED = "Probed"
-"""Prefix of a probed architecture's name."""
+"""Prefix of the name of a class with a probe in it."""
+
+OWN: dict[str, Any] = {}
+"""vLLM's registered models by architecture, also those that `override` hides in its registry."""
 
 CONFIG_KEY = "rlcm"
 """Key in vLLM's `additional_config`.
@@ -21,16 +25,17 @@ _VLLM_PROCESSES = ("EngineCore", "Worker")
 
 
 def register() -> None:
-    """Registers `Probed<Arch>` for every architecture of vLLM, without loading any."""
+    """Keeps vLLM's models in `OWN`, without loading any."""
     from vllm.model_executor.models.registry import ModelRegistry
 
-    known = list(ModelRegistry.models)
-    for architecture in known:
-        probed = PROBED + architecture
-        if architecture.startswith(PROBED) or probed in known:
-            continue
-        ModelRegistry.register_model(probed, f"rlcm_serve.engine.worker.probed_model:{probed}")
+    for architecture, model in ModelRegistry.models.items():
+        OWN.setdefault(architecture, model)
     end_with_service()
+
+
+def override(architecture: str) -> dict[str, str]:
+    """vLLM's argument `model_class_overrides` that loads an architecture with a probe in it."""
+    return {architecture: f"rlcm_serve.engine.worker.probed_model:{PROBED}{architecture}"}
 
 
 def end_with_service() -> None:

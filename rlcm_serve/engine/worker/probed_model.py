@@ -1,8 +1,9 @@
 """Adds a confidence probe to any causal language model of vLLM.
 
 This module's `__getattr__` creates `Probed<Arch>` on demand, as a subclass of vLLM's class for
-`<Arch>`. The subclass keeps the states from which it computes logits, so that the exit control can
-read them. It also masks the two stop ids, so that they are never sampled by chance.
+`<Arch>`, which it replaces in vLLM's registry. The subclass keeps the states from which it computes
+logits, so that the exit control can read them. It also masks the two stop ids, so that they are
+never sampled by chance.
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ import numpy.typing as npt
 import torch
 from torch import nn
 from vllm.config import VllmConfig
-from vllm.model_executor.models.registry import ModelRegistry
 
 from rlcm_serve.engine.worker.figures.distributions import prepare
-from rlcm_serve.engine.worker.plugin import CONFIG_KEY, PROBED
+from rlcm_serve.engine.worker.plugin import CONFIG_KEY, OWN, PROBED
 from rlcm_serve.engine.worker.probe import Probe
 
 
@@ -95,6 +95,9 @@ def _probed(base: type[nn.Module]) -> type[nn.Module]:
     class Probed(base):  # type: ignore[misc, valid-type]
         def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
             super().__init__(vllm_config=vllm_config, prefix=prefix)
+            self._is_served = _is_served(vllm_config)
+            if not self._is_served:
+                return
             config = vllm_config.additional_config[CONFIG_KEY]
             self._reserved = slice(*config["reserved"])
             self._keeps_logits = config["tokens"]
@@ -108,6 +111,8 @@ def _probed(base: type[nn.Module]) -> type[nn.Module]:
             self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any
         ) -> torch.Tensor | None:
             logits: torch.Tensor | None = super().compute_logits(hidden_states, *args, **kwargs)
+            if not self._is_served:
+                return logits
             LATEST.hidden_NH = hidden_states
             if logits is not None:
                 logits[:, self._reserved] = float("-inf")
@@ -120,10 +125,20 @@ def _probed(base: type[nn.Module]) -> type[nn.Module]:
     return Probed
 
 
+def _is_served(vllm_config: VllmConfig) -> bool:
+    """Whether a model is under exit control.
+
+    vLLM's registry also gives this class to a draft model of the same architecture, and to a model
+    that the same process loads later without exit control.
+    """
+    controlled = CONFIG_KEY in vllm_config.additional_config
+    return controlled and vllm_config.model_config.runner != "draft"
+
+
 def __getattr__(name: str) -> type[nn.Module]:
     if not name.startswith(PROBED):
         raise AttributeError(name)
-    entry = ModelRegistry.models.get(name.removeprefix(PROBED))
+    entry = OWN.get(name.removeprefix(PROBED))
     if entry is None:
         raise AttributeError(f"vLLM has no model {name.removeprefix(PROBED)!r}")
     probed = _probed(entry.load_model_cls())

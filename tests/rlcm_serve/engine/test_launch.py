@@ -17,9 +17,11 @@ from rlcm_serve.engine.launch import (
     _IN_THE_CORE,
     EngineSettings,
     _arguments,
+    configure,
 )
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.engine.worker.plugin import override
 from rlcm_serve.engine.worker.probe import STATE_ALONE
 from rlcm_serve.errors import ModelRefused
 
@@ -44,7 +46,7 @@ def test_callers_arguments_pass_through_and_outrank_ours(files: ModelFiles) -> N
 def test_the_probed_model_and_the_processor_are_always_ours(files: ModelFiles) -> None:
     arguments = _arguments(EngineSettings(), files, STOP_IDS)
     assert arguments.model == str(files.folder)
-    assert arguments.hf_overrides == {"architectures": ["ProbedQwen3ForCausalLM"]}
+    assert arguments.model_class_overrides == override("Qwen3ForCausalLM")
     assert arguments.additional_config == {
         "rlcm": {"probe": None, "reserved": [94, 96], "tokens": False}
     }
@@ -195,6 +197,8 @@ def test_one_process_schedules_and_computes_where_no_threads_are_bound(
         ("--enable-batch-sharded-sampling", "batch-sharded"),
         ("--model=other", "set by the service"),
         ("--logits_processors=other", "set by the service"),
+        ("--model-class-overrides.X=a:b", "set by the service"),
+        ("--hf-overrides={}", "set by the service"),
         ("--served-model-name=other", "an option of the service"),
         ("--enable-lora", "no profile names an adapter"),
         ("--no-such-argument", "no-such-argument"),
@@ -206,3 +210,16 @@ def test_settings_that_exit_control_cannot_support_are_refused(
 ) -> None:
     with pytest.raises(ModelRefused, match=why):
         _arguments(EngineSettings(vllm_arguments=(argument,)), files, STOP_IDS)
+
+
+def test_a_model_that_vllm_lacks_is_refused(files: ModelFiles) -> None:
+    files.config["architectures"] = ["NoSuchModel"]
+    with pytest.raises(ModelRefused, match="vLLM has no model NoSuchModel"):
+        _arguments(EngineSettings(), files, STOP_IDS)
+
+
+def test_a_class_without_the_probe_is_refused() -> None:
+    """transformers' class, where vLLM's is the one that was overridden."""
+    settings = EngineSettings(vllm_arguments=("--model-impl", "transformers"))
+    with pytest.raises(ModelRefused, match="vLLM would load TransformersForCausalLM"):
+        configure(settings, ModelFiles.read(EMBEDDED_MODEL), STOP_IDS)

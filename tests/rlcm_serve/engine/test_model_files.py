@@ -215,6 +215,9 @@ def test_ids_past_the_tokenizers_last_are_spare() -> None:
         ("[UNUSED_TOKEN_1]", "[UNUSED_TOKEN_2]"),
         ("<|extra_3|>", "<|extra_4|>"),
         ("<|placeholder1|>", "<|placeholder2|>"),
+        ("<SPECIAL_998>", "<SPECIAL_999>"),
+        ("<|dummy_84|>", "<|dummy_85|>"),
+        ("<|extra_id_0|>", "<|extra_id_1|>"),
     ],
 )
 def test_without_room_reserved_tokens_are_taken(names: tuple[str, str]) -> None:
@@ -223,8 +226,22 @@ def test_without_room_reserved_tokens_are_taken(names: tuple[str, str]) -> None:
     assert spare_ids(tokenizer, 12) == (8, 9), "one unused id is not enough"
 
 
+def test_fillers_fill_a_vocabulary_before_its_words() -> None:
+    """As in Mistral's tokenizers: what is used is among the first of a thousand special tokens."""
+    used = ("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[THINK]", "[/THINK]")
+    fillers = tuple(f"<SPECIAL_{number}>" for number in range(len(used), 1000))
+    assert spare_ids(a_tokenizer(0, *used, *fillers), 1000) == (998, 999)
+
+
 @pytest.mark.parametrize(
-    "added", [(), ("<|end|>", "</think>"), ("<|reserved_1|>", "<|end|>", "<|reserved_2|>")]
+    "added",
+    [
+        (),
+        ("<|end|>", "</think>"),
+        ("<|reserved_1|>", "<|end|>", "<|reserved_2|>"),
+        ("<special_tool_call>", "<|dummy|>", "<|extra_id|>"),
+        ("<extra_id_0>", "<extra_id_1>"),
+    ],
 )
 def test_a_full_vocabulary_is_refused(added: tuple[str, ...]) -> None:
     with pytest.raises(

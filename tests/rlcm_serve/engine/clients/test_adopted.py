@@ -43,7 +43,7 @@ def changed(client: AsyncLLM, part: str, name: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     ("part", "name", "value", "lacks"),
     [
-        ("model_config", "hf_overrides", {}, '--hf-overrides \'{"architectures":["ProbedQwen3'),
+        ("model_config", "model_class_overrides", {}, "--model-class-overrides '{"),
         ("model_config", "logits_processors", None, "--logits-processors rlcm_serve.engine.work"),
         ("parallel_config", "worker_extension_cls", "", "--worker-extension-cls rlcm_serve.engi"),
         ("", "additional_config", {}, '--additional-config \'{"rlcm":{"probe":"'),

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.engine.launch import EngineSettings, configure
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.engine.worker.facts import EngineFacts, facts_of
+from rlcm_serve.engine.worker.plugin import override
+
+QWEN = "Qwen3ForCausalLM"
+NEMOTRON = {
+    "architectures": ["NemotronHForCausalLM"],
+    "model_type": "nemotron_h",
+    "dtype": "bfloat16",
+    "mamba_ssm_cache_dtype": "float32",
+    "vocab_size": 96,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "hybrid_override_pattern": "M*",
+}
+"""The configuration of a small hybrid model that asks for states in float32."""
 
 
 def facts(**arguments: Any) -> EngineFacts:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
-    ours = {"architectures": ["ProbedQwen3ForCausalLM"]}
-    given = {"hf_overrides": ours, "enforce_eager": True, **arguments}
+    given = {"model_class_overrides": override(QWEN), "enforce_eager": True, **arguments}
     config = AsyncEngineArgs(model=str(EMBEDDED_MODEL), **given).create_engine_config()
     return facts_of(config, ["CPU_ATTN"])
 
@@ -31,8 +47,12 @@ def drafts(refusal: str = "standard", **settings: float) -> dict[str, Any]:
         ({"dtype": "bfloat16"}, {"dtype": "bfloat16", "kv_cache_dtype": "bfloat16"}),
         ({"load_format": "dummy"}, {"overrides": '{"load_format":"dummy"}'}),
         (
-            {"hf_overrides": {"architectures": ["ProbedQwen3ForCausalLM"], "rms_norm_eps": 0.1}},
+            {"hf_overrides": {"rms_norm_eps": 0.1}},
             {"overrides": '{"hf_overrides":{"rms_norm_eps":0.1}}'},
+        ),
+        (
+            {"model_class_overrides": override(QWEN) | {"Other": "some.where:Else"}},
+            {"overrides": '{"model_class_overrides":{"Other":"some.where:Else"}}'},
         ),
         (
             {"enable_lora": True, "lora_dtype": "bfloat16"},
@@ -56,3 +76,13 @@ def test_what_changes_numbers_is_in_the_facts_and_what_does_not_is_not(
     )
     assert {name: after[name] for name in after if after[name] != before[name]} == changed
     assert before["overrides"] == before["quantization"] == ""
+
+
+def test_what_vllm_sets_for_an_architecture_is_set(tmp_path: Path) -> None:
+    """vLLM looks it up by the architecture's name, which must therefore stay."""
+    (tmp_path / "config.json").write_text(json.dumps(NEMOTRON))
+    settings = EngineSettings(vllm_arguments=("--enable-chunked-prefill",))
+    config = configure(settings, ModelFiles.read(tmp_path), (94, 95))
+    assert config.model_config.architecture == "NemotronHForCausalLM"
+    assert config.cache_config.mamba_ssm_cache_dtype == "float32"
+    assert '"mamba_ssm_cache_dtype":"float32"' in facts_of(config, []).overrides
