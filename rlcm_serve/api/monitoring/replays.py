@@ -12,7 +12,7 @@ from calibration import Certificate
 from rlcm_serve.api.monitoring.comparisons import Comparisons, Place
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.errors import DatabaseRefused
-from rlcm_serve.evidence.live_replay import Replayed, replayed
+from rlcm_serve.evidence.rehearsal import Replayed, replayed
 from rlcm_serve.solving.solver import Prepared
 from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.rehearsals.stored import RehearsedAnswer, StoredRehearsals
