@@ -20,7 +20,9 @@ from calibration.certificate.levels import CertifiedLevel
 from calibration.policy.exit_rule import INITIAL_STATE, answers_at_end
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.evidence.chains import chains_in, parse, segments_of
-from rlcm_serve.solving.fingerprints import ServedProcedure
+from rlcm_serve.evidence.records import how_asked
+from rlcm_serve.solving.fingerprints import fitted_on
+from rlcm_serve.solving.gate import is_familiar
 
 _OWN_END = (ExitReason.NATURAL.value, ExitReason.BUDGET.value)
 """Exits at which no policy stopped the sample."""
@@ -71,7 +73,8 @@ class LiveReplay:
 
     Attributes:
         levels: by rising alpha.
-        others: answers left out: of another engine, or asked in another way.
+        others: answers left out: of another engine, asked in another way, to an unfamiliar
+            question, or without a sample.
     """
 
     levels: tuple[ReplayedLevel, ...]
@@ -91,15 +94,17 @@ def replay_records(certificate: Certificate, folder: Path) -> LiveReplay:
     """
     certified = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
     found = {level.alpha: ReplayedLevel(level.alpha) for level in certified}
-    wanted = ServedProcedure.of_certificate(certificate)
-    fits: dict[str, bool] = {}
+    fitted = fitted_on(certificate)
+    engines: dict[str, Fingerprint] = {}  # those with the readings of the certificate's
     others = 0
     for record in _records(folder):
         if record["kind"] == "engine":
             engine = Fingerprint.from_json(record["fingerprint"])
-            fits[record["engine"]] = _is_like(certificate, engine)
+            if _is_like(fitted, engine):
+                engines[record["engine"]] = engine
         elif record["kind"] == "answer":
-            if not (fits.get(record["engine"]) and is_asked_alike(record["asked"], wanted)):
+            known = engines.get(record["engine"])
+            if known is None or not _is_covered(certificate, known, record):
                 others += 1
                 continue
             for level in certified:
@@ -120,23 +125,17 @@ def _records(folder: Path) -> Iterator[dict[str, Any]]:
                         raise ValueError(f"{segment}: {error}") from error
 
 
-def is_asked_alike(asked: Mapping[str, Any], wanted: ServedProcedure) -> bool:
-    """Whether a question was asked as the certificate demands, but for its alpha and risk."""
-    overrides = {name: asked[name] for name in ("temperature", "top_p", "seed")}
+def _is_covered(certificate: Certificate, engine: Fingerprint, record: Mapping[str, Any]) -> bool:
+    """Whether an answer of this engine, which fits the certificate, says anything about it."""
     return (
-        asked["n"] == wanted.samples
-        and (wanted.samples == 1 or asked["vote"] == wanted.vote)
-        and asked["max_tokens"] in (None, wanted.max_tokens)
-        and wanted.kind in (None, asked.get("kind"))
-        and not any(value is not None for value in overrides.values())
+        bool(record["samples"])
+        and is_familiar(engine, record.get("familiarity"))
+        and not how_asked(record["asked"], engine).departures_from(certificate)
     )
 
 
-def _is_like(certificate: Certificate, engine: Fingerprint) -> bool:
+def _is_like(fitted: Fingerprint, engine: Fingerprint) -> bool:
     """Whether the readings of an engine are those that the certificate was fitted on."""
-    fitted = certificate.fingerprint
-    if fitted is None:
-        return False
     asked = replace(engine, samples=fitted.samples, vote=fitted.vote, max_tokens=fitted.max_tokens)
     return not fitted.differences(asked)
 

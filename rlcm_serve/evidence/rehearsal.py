@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from calibration import Certificate, ExitReason
 from calibration.certificate.levels import CertifiedLevel
-from rlcm_serve.core import CancelledSample, Question, Reading, Sample, Solution
-from rlcm_serve.evidence.live_replay import is_asked_alike, stop_of
-from rlcm_serve.evidence.records import asked_of
-from rlcm_serve.solving.fingerprints import ServedProcedure
+from rlcm_serve.core import CancelledSample, Reading, Sample, Solution
+from rlcm_serve.evidence.live_replay import stop_of
+from rlcm_serve.solving.asking import HowAsked
+from rlcm_serve.solving.gate import is_familiar
+from rlcm_serve.solving.solver import Prepared
 
 _OWN_ENDS = (ExitReason.NATURAL, ExitReason.BUDGET)
 
@@ -40,10 +41,16 @@ class Replayed:
     agrees: bool | None
 
 
-def replayed(certificate: Certificate, question: Question, solution: Solution) -> list[Replayed]:
-    """Each certified level on the readings of an answer; none if it was asked in another way."""
-    wanted = ServedProcedure.of_certificate(certificate)
-    if not solution.samples or not is_asked_alike(asked_of(question), wanted):
+def replayed(certificate: Certificate, prepared: Prepared, solution: Solution) -> list[Replayed]:
+    """Each certified level on the readings of an answer.
+
+    None if the question was not asked as the certificate demands, or is unfamiliar, or if no sample
+    ran.
+    """
+    identity = prepared.reasoner.identity
+    how = HowAsked.of(prepared.question, prepared.terms.asked, identity.budget.thinking)
+    is_like_calibration = is_familiar(identity, solution.familiarity)
+    if not (solution.samples and is_like_calibration) or how.departures_from(certificate):
         return []
     levels = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
     return [_level(certificate, level, solution.samples, solution) for level in levels]

@@ -183,9 +183,7 @@ class Rehearsals:
         is_drawn = draw.draws(id_, draw.share(key_id, question.kind))
         return self._comparisons.question(is_wanted=bool(self._rehearsed) and is_drawn)
 
-    def given(
-        self, place: Place, id_: str, prepared: Prepared, question: Question, solution: Solution
-    ) -> None:
+    def given(self, place: Place, id_: str, prepared: Prepared, solution: Solution) -> None:
         """Takes an answer that is given; returns at once, and never fails.
 
         A certificate that became active just now, or from a file, is not replayed on it.
@@ -198,7 +196,7 @@ class Rehearsals:
                 if solution.profile in one.profiles and one.certificate.digest not in active
             )
             if certificates:
-                self._replays.put(Given(id_, certificates, question, prepared, solution, place))
+                self._replays.put(Given(id_, certificates, prepared, solution, place))
         except Exception:  # the answer goes before  # noqa: BLE001
             _log.exception("the answer %s is not rehearsed", id_)
 

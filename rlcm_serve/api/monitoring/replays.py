@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from calibration import Certificate
 from rlcm_serve.api.monitoring.comparisons import Comparisons, Place
-from rlcm_serve.core import Question, Solution
+from rlcm_serve.core import Solution
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.evidence.rehearsal import Replayed, replayed
 from rlcm_serve.solving.solver import Prepared
@@ -34,7 +34,6 @@ class Given(NamedTuple):
 
     id: str
     certificates: tuple[Certificate, ...]
-    question: Question
     prepared: Prepared
     solution: Solution
     place: Place
@@ -129,7 +128,7 @@ def _one(answer: Given) -> list[Replayed]:
         return [
             level
             for certificate in answer.certificates
-            for level in replayed(certificate, answer.question, answer.solution)
+            for level in replayed(certificate, answer.prepared, answer.solution)
         ]
     except Exception:  # the answer was given  # noqa: BLE001
         _log.exception("the answer %s is not rehearsed", answer.id)

@@ -177,4 +177,7 @@ def _replay_live(loaded: Certificate, folder: Path, as_json: bool) -> None:
     for level in found.levels:
         say(level.in_words())
     if found.others:
-        say(f"left out: {found.others} answers of other engines, or asked in another way")
+        say(
+            f"left out: {found.others} answers of other engines, asked in another way, to "
+            "unfamiliar questions, or without a sample"
+        )
