@@ -93,9 +93,6 @@ class Reasoner(ABC):
 
     identity: EngineIdentity
 
-    suffix_tokens: int
-    """Length of the forced suffix in tokens."""
-
     context: int
     """Tokens that a sequence can have."""
 

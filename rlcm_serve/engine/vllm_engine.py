@@ -33,7 +33,6 @@ from rlcm_serve.engine.diagnosis.self_test import AT_START, self_test
 from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings, vllm_arguments
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
-from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.requests import (
     check_schema,
     log_probs_of,
@@ -189,7 +188,6 @@ class VllmEngine(ReasoningEngine):
         self.probe_folder = files.probe_folder if exits_on_probe else None
         tokenizer = AutoTokenizer.from_pretrained(folder)
         self._text = default_text(self.settings, files, tokenizer)
-        self.suffix_tokens = len(self._text.close(FORCED_ANSWER))
         self.longest_token = self._text.longest_token
         self.identity = identify(self.settings, files, self._text)
         self._familiarity = (
@@ -205,7 +203,6 @@ class VllmEngine(ReasoningEngine):
         """The same engine with another text and identity; it gets vLLM once that runs."""
         other = copy(self)
         other._text = self._text.under_profile(profile)
-        other.suffix_tokens = len(other._text.close(FORCED_ANSWER))
         identity = identify_under(profile, self.identity, other._text)
         if profile.adapter is not None:
             adapter = Adapter.read(profile.adapter)
@@ -292,7 +289,7 @@ class VllmEngine(ReasoningEngine):
         """Checks that the context has room, and that vLLM can honour the seed."""
         running = self._alive()
         budget = generation.budget
-        answering = self.suffix_tokens + budget.answer + 2
+        answering = self._text.suffix_tokens + budget.answer + 2
         needed = len(prompt) + budget.thinking + answering
         if needed > running.context:
             raise RequestRefused(
