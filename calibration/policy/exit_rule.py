@@ -29,6 +29,11 @@ class ExitReason(StrEnum):
     NATURAL = "natural"
     BUDGET = "budget"
 
+    @property
+    def is_own_end(self) -> bool:
+        """Whether no policy stopped the rollout: it ended by itself, or at its budget."""
+        return self in (ExitReason.NATURAL, ExitReason.BUDGET)
+
 
 @dataclass(frozen=True, slots=True)
 class ExitPolicy:

@@ -29,7 +29,8 @@ SHIPPED_MODELS = {folder.name: folder for folder in (EMBEDDED_MODEL, WARM_START)
 """By the name under which this service knows them, and vLLM does not."""
 
 _RESERVED_NAME = re.compile(r"reserved|unused|<\|?extra_\d+\|?>|placeholder", re.IGNORECASE)
-_TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
+TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
+"""Patterns of the files that make up a tokenizer."""
 
 
 def resolve_model(name: str) -> Path:
@@ -202,7 +203,7 @@ class ModelFiles:
 
     def tokenizer_digest(self) -> str:
         """Digest of the tokenizer's files."""
-        files = {path for pattern in _TOKENIZER_FILES for path in self.folder.glob(pattern)}
+        files = {path for pattern in TOKENIZER_FILES for path in self.folder.glob(pattern)}
         return digest_files(files, self.folder)
 
     def probe_digest(self) -> str:

@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from calibration import FULL_BUDGET, ExitPolicy, ExitReason
+from calibration import FULL_BUDGET, ExitPolicy
 from rlcm_serve.core import (
     Completion,
     Delta,
@@ -362,14 +362,14 @@ class VllmEngine(ReasoningEngine):
             rollout = self._text.rollout(tokens, stop_reason, budget)
             told, length = final, len(rollout.tokens)
             final = final or slot.final(length)
-            if final is None and rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
+            if final is None and rollout.exit.is_own_end:
                 await slot.catch_up(len(tokens), figures=True)
             signals, statistics = slot.token_signals(length), slot.statistics(length)
         finally:
             running.table.release(slot)
         for delta in stream.flush():
             yield delta
-        if rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
+        if rollout.exit.is_own_end:
             if final is None:  # ended by an end of text, so no later step read the state
                 ended = (*prompt, *rollout.tokens)
                 final = await self._read_end(ended, length, signals, statistics, generation)

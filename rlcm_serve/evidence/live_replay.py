@@ -24,8 +24,7 @@ from rlcm_serve.evidence.records import how_asked
 from rlcm_serve.solving.fingerprints import fitted_on
 from rlcm_serve.solving.gate import is_familiar
 
-_OWN_END = (ExitReason.NATURAL.value, ExitReason.BUDGET.value)
-"""Exits at which no policy stopped the sample."""
+_OWN_ENDS = tuple(end.value for end in ExitReason if end.is_own_end)
 
 
 @dataclass(slots=True)
@@ -156,7 +155,7 @@ def _add(level: ReplayedLevel, policy: ExitPolicy, samples: list[Mapping[str, An
 def stop_of_record(policy: ExitPolicy, sample: Mapping[str, Any]) -> tuple[int | None, bool]:
     """As `stop_of`, for a sample as it was recorded."""
     readings = [(tokens, math.nan if c is None else c) for tokens, c in sample["readings"]]
-    return stop_of(policy, readings, sample["tokens"], ends=sample["exit"] in _OWN_END)
+    return stop_of(policy, readings, sample["tokens"], ends=sample["exit"] in _OWN_ENDS)
 
 
 def stop_of(

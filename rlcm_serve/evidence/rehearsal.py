@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calibration import Certificate, ExitReason
+from calibration import Certificate
 from calibration.certificate.levels import CertifiedLevel
 from rlcm_serve.core import CancelledSample, Reading, Sample, Solution
 from rlcm_serve.evidence.live_replay import stop_of
 from rlcm_serve.solving.asking import HowAsked
 from rlcm_serve.solving.gate import is_familiar
 from rlcm_serve.solving.solver import Prepared
-
-_OWN_ENDS = (ExitReason.NATURAL, ExitReason.BUDGET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +90,7 @@ def _course(sample: Sample | CancelledSample) -> tuple[int, list[tuple[int, floa
         rollout = sample.ended
     else:  # cancelled while it thought
         return len(sample.ids), _pairs(sample.readings), False
-    return len(rollout.tokens), _pairs(rollout.readings), rollout.exit in _OWN_ENDS
+    return len(rollout.tokens), _pairs(rollout.readings), rollout.exit.is_own_end
 
 
 def _pairs(readings: Sequence[Reading]) -> list[tuple[int, float]]:

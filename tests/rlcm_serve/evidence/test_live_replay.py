@@ -25,10 +25,10 @@ GIVES_UP = ExitPolicy(lambda_low=0.2, patience=16, lambda_high=0.9)
 
 def sample(exit_: ExitReason, *confidences: float) -> Sample:
     """A sample with a reading every 16 tokens; the last one is final where no policy stopped."""
-    ends = exit_ in (ExitReason.NATURAL, ExitReason.BUDGET)
     last = len(confidences) - 1
     readings = tuple(
-        Reading(16 * (at + 1), c, is_final=ends and at == last) for at, c in enumerate(confidences)
+        Reading(16 * (at + 1), c, is_final=exit_.is_own_end and at == last)
+        for at, c in enumerate(confidences)
     )
     return Sample(Rollout((1,) * 16 * len(confidences), "hm", exit_, readings), "7", 3)
 
