@@ -40,6 +40,8 @@ LADDERS = {
         "page",
         "engine.worker",
         "engine.thinking",
+        "engine.prompts",
+        "answers.extraction",
         "engine",
         "answers",
         "recording",

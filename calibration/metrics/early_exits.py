@@ -14,7 +14,7 @@ from calibration.metrics.bootstrap import ratios_over_problems
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.ranking import pairs_within
 from calibration.metrics.resampling import RESAMPLES, THREADS, percentile_estimate, resampled
-from calibration.policy.exit_rule import ExitPolicy
+from calibration.policy.exit_rule import NEVER, ExitPolicy
 from calibration.policy.exit_search import find_exits
 from calibration.traces.traces import Traces
 
@@ -185,6 +185,6 @@ def _falling_thresholds(traces: Traces) -> Iterator[list[ExitPolicy]]:
     readings_N = traces.confidence_RC[checkpoint_RC]
     shares = np.linspace(0, 1, _THRESHOLDS)
     levels = np.unique(np.quantile(readings_N, shares)) if readings_N.size else np.empty(0)
-    policies = [ExitPolicy(lambda_high=level) for level in (1.01, *levels[::-1].tolist())]
+    policies = [ExitPolicy(lambda_high=level) for level in (NEVER, *levels[::-1].tolist())]
     for start in range(0, len(policies), _BLOCK):
         yield policies[start : start + _BLOCK]

@@ -91,10 +91,6 @@ class RiskInterval:
         low_M = np.where(begun_M, np.clip(low_M, 0, 1), 0.0)
         return low_M, np.where(begun_M, np.clip(high_M, 0, 1), 1.0)
 
-    def log_mixture(self, deviation_M: Array, squares_M: Array) -> Array:
-        """The logarithm of the mixture, from the sums of X - mu_t and of (X - m)^2."""
-        return _log_sum(*self._terms(squares_M), deviation_M)[0]
-
     def _terms(self, squares_M: Array) -> tuple[Array, Array]:
         """Offset and slope (M, K) of the exponents, as functions of the deviation."""
         rho_M1 = self.state["least_share"][:, None]

@@ -20,6 +20,9 @@ from typing import Any, NamedTuple, Self
 
 from calibration.errors import CalibrationError
 
+NEVER = 1.01
+"""A threshold of confidence, or a lead in the vote, that is never reached."""
+
 
 class ExitReason(StrEnum):
     """Why a rollout stopped thinking."""
@@ -28,6 +31,11 @@ class ExitReason(StrEnum):
     LOW = "low"
     NATURAL = "natural"
     BUDGET = "budget"
+
+    @property
+    def is_own_end(self) -> bool:
+        """Whether no policy stopped the rollout: it ended by itself, or at its budget."""
+        return self in (ExitReason.NATURAL, ExitReason.BUDGET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ class ExitPolicy:
 
     lambda_low: float = -1.0
     patience: int = 0
-    lambda_high: float = 1.01
+    lambda_high: float = NEVER
     lambda_answer: float = 0.0
     low_rise: float = 0.0
     low_slope: float = 0.0
@@ -71,7 +79,7 @@ class ExitPolicy:
     smoothing: float = 0.0
     answer_on_low: bool = False
     lambda_vote: float = 0.0
-    lambda_stop: float = 1.01
+    lambda_stop: float = NEVER
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -99,8 +107,8 @@ class ExitPolicy:
             )
         if self.lambda_stop <= 0:
             raise CalibrationError(
-                f"lambda_stop is {self.lambda_stop}: give a share of the vote above 0, or 1.01 to "
-                "end no sample early"
+                f"lambda_stop is {self.lambda_stop}: give a share of the vote above 0, or "
+                f"{NEVER} to end no sample early"
             )
         if self.low_rise < 0 or (self.low_rise > 0) != (self.low_slope > 0):
             raise CalibrationError(
@@ -116,6 +124,16 @@ class ExitPolicy:
                 f"the low threshold reaches {self.lambda_low + self.low_rise} and lambda_high is "
                 f"{self.lambda_high}: λ1 must stay below λ2"
             )
+
+    @property
+    def exits_high(self) -> bool:
+        """Whether any confidence causes a high exit."""
+        return self.lambda_high <= 1
+
+    @property
+    def exits_low(self) -> bool:
+        """Whether a confidence may cause a low exit; every rising threshold counts as such."""
+        return self.lambda_low >= 0 or self.low_rise > 0
 
     def low_threshold(self, tokens: int) -> float:
         """λ1 at `tokens` reasoning tokens."""

@@ -22,7 +22,7 @@ from calibration.certificate.report_data import (
     ReportLevel,
     TestedPoint,
 )
-from calibration.policy.exit_rule import FULL_BUDGET, ExitPolicy
+from calibration.policy.exit_rule import FULL_BUDGET, NEVER, ExitPolicy
 from calibration.policy.exit_search import find_exits
 from calibration.report import captions
 from calibration.report.intervals import Intervals, intervals
@@ -37,7 +37,6 @@ from calibration.report.summary import (
     tested_part,
 )
 from calibration.simulation.risks import Risk
-from calibration.testing.families import NEVER
 from calibration.traces.traces import Traces
 
 FIGURE_DIGITS, THRESHOLD_DIGITS, P_VALUE_DIGITS = 4, 6, 3

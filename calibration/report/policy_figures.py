@@ -191,9 +191,9 @@ def _draw_sample(axes: Axes, sample: Sample, policy: ExitPolicy) -> None:
 
 def _draw_thresholds(axes: Axes, sample: Sample, policy: ExitPolicy) -> None:
     tokens = np.linspace(0, int(sample.tokens_C[-1]), 100)
-    if policy.lambda_high <= 1:
+    if policy.exits_high:
         axes.plot(tokens[[0, -1]], [policy.lambda_high] * 2, color=BLUE, linestyle=DASHES)
-    if low_of(policy) != NEVER_LOW:
+    if policy.exits_low:
         low = [policy.low_threshold(int(t)) for t in tokens]
         axes.plot(tokens, low, color=ORANGE, linestyle=DASHES)
     if policy.lambda_answer > 0:
@@ -221,9 +221,9 @@ def _sample_legend(policy: ExitPolicy) -> list[Line2D]:
             [], [], marker="o", color=INK, markersize=8, markerfacecolor="none", label="stop"
         ),
     ]  # fmt: skip
-    if policy.lambda_high <= 1:
+    if policy.exits_high:
         marks.append(Line2D([], [], color=BLUE, **dashed, label=f"λ2 = {policy.lambda_high:.4g}"))
-    if low_of(policy) != NEVER_LOW:
+    if policy.exits_low:
         marks.append(Line2D([], [], color=ORANGE, **dashed, label=f"λ1 = {policy.lambda_low:.4g}"))
     if policy.lambda_answer > 0:
         marks.append(

@@ -11,11 +11,10 @@ from calibration.certificate.certificate import Certificate
 from calibration.certificate.certify import Tested, explaining_policy, target_level
 from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.verify import tested_again
-from calibration.policy.exit_rule import ExitPolicy
+from calibration.policy.exit_rule import NEVER, ExitPolicy
 from calibration.simulation.risks import Risk
 from calibration.testing.families import (
     LAMBDA_HIGH,
-    NEVER,
     NO_LOW_EXIT,
     Family,
     interval_of,
@@ -125,7 +124,7 @@ def map_p_values(certificate: Certificate, traces: Traces, risk: Risk) -> tuple[
 
 def low_of(policy: ExitPolicy) -> float:
     """λ1, or where it starts from; `NEVER_LOW` if it never fires."""
-    return NEVER_LOW if _has_no_low_exit(policy) else policy.lambda_low
+    return policy.lambda_low if policy.exits_low else NEVER_LOW
 
 
 def high_of(policy: ExitPolicy) -> float:
@@ -133,12 +132,8 @@ def high_of(policy: ExitPolicy) -> float:
     return min(policy.lambda_high, NEVER)
 
 
-def _has_no_low_exit(policy: ExitPolicy) -> bool:
-    return policy.lambda_low < 0 and policy.low_rise == 0
-
-
 def _usual_patience(family: Family, interval: int) -> int:
-    patiences = [policy.patience for policy in family.policies if not _has_no_low_exit(policy)]
+    patiences = [policy.patience for policy in family.policies if policy.exits_low]
     if not patiences:
         return PATIENCE_CHECKPOINTS * interval
     return Counter(patiences).most_common(1)[0][0]
@@ -151,7 +146,7 @@ def _centre(
         policy = level.policy
     else:
         policy = family.policies[explaining_policy(family, tested, number)]
-    if _has_no_low_exit(policy):
+    if not policy.exits_low:
         policy = replace(policy, patience=patience)
     return replace(policy, answer_on_low=policy.answer_on_low or risk.answers_always)
 
@@ -228,5 +223,5 @@ def _reachable(family: Family, number: int) -> set[int]:
 
 
 def _in_plane(policy: ExitPolicy, centre: ExitPolicy) -> bool:
-    names = _OF_ALL if _has_no_low_exit(policy) else (*_OF_ALL, *_OF_LOW_EXITS)
+    names = (*_OF_ALL, *_OF_LOW_EXITS) if policy.exits_low else _OF_ALL
     return all(getattr(policy, name) == getattr(centre, name) for name in names)

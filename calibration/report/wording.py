@@ -44,9 +44,9 @@ def exits(found: Evaluation) -> str:
 def policy(rule: ExitPolicy, samples: int = 1) -> str:
     """What a policy does."""
     parts = []
-    if rule.lambda_high <= 1:
+    if rule.exits_high:
         parts.append(f"stops and answers when the confidence is at least {rule.lambda_high:g}")
-    if rule.lambda_low >= 0 or rule.low_rise > 0:
+    if rule.exits_low:
         parts.append(_low(rule))
     if not parts:
         parts.append("never stops early")

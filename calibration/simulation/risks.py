@@ -109,8 +109,7 @@ class Risk:
         if not self.answers_always:
             return
         for number, policy in enumerate(policies):
-            exits_low = policy.lambda_low >= 0 or policy.low_rise > 0
-            wanted = {"answer_on_low": policy.answer_on_low or not exits_low}
+            wanted = {"answer_on_low": policy.answer_on_low or not policy.exits_low}
             wanted |= {"lambda_answer": policy.lambda_answer == 0}
             wanted |= {"lambda_vote": policy.lambda_vote == 0}
             for field, fits in wanted.items():

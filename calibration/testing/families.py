@@ -15,14 +15,11 @@ from typing import Any, Self
 import numpy as np
 
 from calibration.errors import CalibrationError
-from calibration.policy.exit_rule import FULL_BUDGET, ExitPolicy
+from calibration.policy.exit_rule import FULL_BUDGET, NEVER, ExitPolicy
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.risks import Risk
 from calibration.testing.graphs import Graph
 from calibration.traces.traces import Traces
-
-NEVER = 1.01
-"""A λ2 that no confidence reaches."""
 
 LADDER = (
     NEVER, 0.9999, 0.9995, 0.999, 0.998, 0.995, 0.99, 0.985, 0.98, 0.97, 0.96, 0.95, 0.94, 0.92,

@@ -11,13 +11,12 @@ from itertools import takewhile
 import numpy as np
 from scipy import special
 
-from calibration.policy.exit_rule import FULL_BUDGET, ExitPolicy
+from calibration.policy.exit_rule import FULL_BUDGET, NEVER, ExitPolicy
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.risks import REGRET, Risk
 from calibration.testing.chains import Chain
 from calibration.testing.families import (
     LADDER,
-    NEVER,
     VOTE_LADDER,
     LowExit,
     full_budget,

@@ -14,7 +14,7 @@ from calibration.policy.voting import NO_ANSWER
 from calibration.traces.columns import Columns, sorting_order
 from calibration.traces.fingerprint import Fingerprint
 
-FULL_ENDS = (ExitReason.NATURAL, ExitReason.BUDGET)
+_OWN_ENDS = tuple(end for end in ExitReason if end.is_own_end)
 
 Fault = tuple[NDArray[np.bool_], Callable[[int], str]]
 """The lines with a fault, and a function that describes the fault of one line and the remedy."""
@@ -68,7 +68,7 @@ def _reading_faults(columns: Columns) -> Iterator[Fault]:
             f"confidence is {confidence_L[line]}, not a number from 0 to 1: check the probe"
         ),
     )
-    full_L = np.logical_or(*(columns.end_reason.are(end) for end in FULL_ENDS))
+    full_L = np.logical_or(*(columns.end_reason.are(end) for end in _OWN_ENDS))
     yield (
         ~full_L,
         lambda line: (

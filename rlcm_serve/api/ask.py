@@ -106,7 +106,7 @@ async def ask(
                 solution = context.service.given_now(solution)
             place.cost = solution.total_tokens
         if context.evidence is not None:
-            await context.evidence.keep(_answered(solver, caller, id_, question, solution))
+            await context.evidence.keep(_answered(solver, caller, id_, asked.prepared, solution))
         if context.monitoring is not None:
             digest_of = _digests(solver)
             shadow = run_on(context, claim, asked.prepared, solution)
@@ -114,7 +114,7 @@ async def ask(
                 id_, caller.key_id, question, digest, solution, digest_of, asked_at, shadow
             )
             if context.rehearsals is not None and place_to_compare is not None:
-                context.rehearsals.given(place_to_compare, id_, asked.prepared, question, solution)
+                context.rehearsals.given(place_to_compare, id_, asked.prepared, solution)
         observed.solved(solution)
     return solution
 
@@ -133,17 +133,18 @@ def _prepare(solver: Solver, question: Question, salt: str) -> tuple[Prepared, b
 
 
 def _answered(
-    solver: Solver, caller: Caller, id_: str, question: Question, solution: Solution
+    solver: Solver, caller: Caller, id_: str, prepared: Prepared, solution: Solution
 ) -> Answered:
     """What the record of an answer needs to know."""
     named = None if solution.guarantee is None else solution.guarantee.certificate
     return Answered(
         id=id_,
         key=caller.key_id,
-        question=question,
+        question=prepared.question,
         solution=solution,
         certificate=None if named is None else _digests(solver)[named],
-        engine=fingerprint_of(solver.guarantees.identity_for(question)),
+        engine=fingerprint_of(prepared.reasoner.identity),
+        departures=prepared.terms.asked.departures,
     )
 
 

@@ -21,7 +21,6 @@ from rlcm_serve.core import (
     Sampling,
     TokenIds,
 )
-from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.worker.facts import UNKNOWN, EngineFacts
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile, unknown_profile
@@ -93,9 +92,6 @@ class Reasoner(ABC):
 
     identity: EngineIdentity
 
-    suffix_tokens: int
-    """Length of the forced suffix in tokens."""
-
     context: int
     """Tokens that a sequence can have."""
 
@@ -163,15 +159,6 @@ class Reasoner(ABC):
         Raises:
             RequestRefused: as `check`.
         """
-
-    async def force_answers(
-        self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings, count: int = 1
-    ) -> tuple[Completion, ...]:
-        r"""Samples `count` answers forced after `thinking` (RLCM App. A).
-
-        Each has at most `generation.budget.answer` tokens. The text begins inside `\boxed{`.
-        """
-        return await self.continue_after(prompt, thinking, FORCED_ANSWER, generation, count)
 
     @abstractmethod
     async def continue_after(

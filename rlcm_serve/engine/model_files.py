@@ -33,7 +33,8 @@ _RESERVED_NAME = re.compile(
     re.IGNORECASE,
 )
 """Fillers of a vocabulary. `<extra_id_0>` without bars is none: T5 masks text with it."""
-_TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
+TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
+"""Patterns of the files that make up a tokenizer."""
 
 
 def resolve_model(name: str) -> Path:
@@ -206,7 +207,7 @@ class ModelFiles:
 
     def tokenizer_digest(self) -> str:
         """Digest of the tokenizer's files."""
-        files = {path for pattern in _TOKENIZER_FILES for path in self.folder.glob(pattern)}
+        files = {path for pattern in TOKENIZER_FILES for path in self.folder.glob(pattern)}
         return digest_files(files, self.folder)
 
     def probe_digest(self) -> str:

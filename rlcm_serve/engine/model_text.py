@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from calibration import ExitReason
+from rlcm_serve.answers.extraction.named import opening_under
 from rlcm_serve.core import Budget, Message, Rollout, TokenIds
 from rlcm_serve.engine.conversation import Conversations
 from rlcm_serve.engine.model_files import ModelFiles, spare_ids
@@ -88,6 +89,8 @@ class ModelText:
     def under_profile(self, profile: Profile) -> Self:
         """The same model as a profile asks it.
 
+        `suffix_text` stays the same whatever the profile's extractor: certificates depend on it.
+
         Raises:
             ProfileRefused: the chat template does not accept the profile's system prompt, or never
                 reads one of its variables, or the thinking format does not fit.
@@ -102,6 +105,7 @@ class ModelText:
                 around=(begin, end),
             )
             other.prompt(profile.messages("1"))
+            other.suffix_tokens = len(other.close(opening_under(profile)))
         except (ModelRefused, RequestRefused) as error:
             raise ProfileRefused(f"profile {profile.name!r}: {error}") from error
         return other
@@ -125,6 +129,8 @@ class ModelText:
         head = self._encode(prompt.head) if prompt else ()
         self._last = self._last_added((*head, *self._tail))
         self.suffix_text = self.format.suffix(self.format.closing, FORCED_ANSWER)
+        self.suffix_tokens = len(self.close(FORCED_ANSWER))
+        """Tokens that close the thinking and open a forced answer, under the profile."""
         self.answer_header = len(self._encode(self.format.answer_header))
 
     def _encode(self, text: str) -> TokenIds:

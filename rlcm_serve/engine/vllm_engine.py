@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from calibration import FULL_BUDGET, ExitPolicy, ExitReason
+from calibration import FULL_BUDGET, ExitPolicy
 from rlcm_serve.core import (
     Completion,
     Delta,
@@ -33,7 +33,6 @@ from rlcm_serve.engine.diagnosis.self_test import AT_START, self_test
 from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings, vllm_arguments
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model
-from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.requests import (
     check_schema,
     log_probs_of,
@@ -189,7 +188,6 @@ class VllmEngine(ReasoningEngine):
         self.probe_folder = files.probe_folder if exits_on_probe else None
         tokenizer = AutoTokenizer.from_pretrained(folder)
         self._text = default_text(self.settings, files, tokenizer)
-        self.suffix_tokens = len(self._text.close(FORCED_ANSWER))
         self.longest_token = self._text.longest_token
         self.identity = identify(self.settings, files, self._text)
         self._familiarity = (
@@ -205,7 +203,6 @@ class VllmEngine(ReasoningEngine):
         """The same engine with another text and identity; it gets vLLM once that runs."""
         other = copy(self)
         other._text = self._text.under_profile(profile)
-        other.suffix_tokens = len(other._text.close(FORCED_ANSWER))
         limit = self.settings.answer_max_tokens
         identity = identify_under(profile, self.identity, other._text, limit)
         if profile.adapter is not None:
@@ -293,7 +290,7 @@ class VllmEngine(ReasoningEngine):
         """Checks that the context has room, and that vLLM can honour the seed."""
         running = self._alive()
         budget = generation.budget
-        answering = self.suffix_tokens + budget.answer + 2
+        answering = self._text.suffix_tokens + budget.answer + 2
         needed = len(prompt) + budget.thinking + answering
         if needed > running.context:
             raise RequestRefused(
@@ -367,14 +364,14 @@ class VllmEngine(ReasoningEngine):
             rollout = self._text.rollout(tokens, stop_reason, budget, is_cut=is_cut)
             told, length = final, len(rollout.tokens)
             final = final or slot.final(length)
-            if final is None and rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
+            if final is None and rollout.exit.is_own_end:
                 await slot.catch_up(len(tokens), figures=True)
             signals, statistics = slot.token_signals(length), slot.statistics(length)
         finally:
             running.table.release(slot)
         for delta in stream.flush():
             yield delta
-        if rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
+        if rollout.exit.is_own_end:
             if final is None:  # ended by an end of text, so no later step read the state
                 ended = (*prompt, *rollout.tokens)
                 final = await self._read_end(ended, length, signals, statistics, generation)

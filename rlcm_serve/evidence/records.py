@@ -19,6 +19,8 @@ from typing import Any
 from calibration.canonical import canonical_json
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.core import CancelledSample, Question, Reading, Sample, Solution
+from rlcm_serve.solving.asking import HowAsked
+from rlcm_serve.solving.fingerprints import ServedProcedure
 
 NOTHING = "0" * 64
 """`previous` of the first record of a chain."""
@@ -38,6 +40,7 @@ class Answered:
         solution: what came of it.
         certificate: digest of the certificate that covers it; None without a guarantee.
         engine: fingerprint of the engine.
+        departures: why its conversation or its schema is not the profile's.
     """
 
     id: str
@@ -46,6 +49,7 @@ class Answered:
     solution: Solution
     certificate: str | None
     engine: Fingerprint
+    departures: tuple[str, ...] = ()
 
 
 def new_id(prefix: str = ID_PREFIXES[0]) -> str:
@@ -104,7 +108,7 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
         "abstained": solution.abstained,
         "confidence": _number(solution.confidence),
         "exit": None if solution.exit is None else solution.exit.value,
-        "asked": asked_of(question),
+        "asked": _asked(answered),
         "policy": None if solution.policy is None else solution.policy.to_scalars(),
         "certificate": answered.certificate,
         "alpha_certified": None if guarantee is None else guarantee.alpha_certified,
@@ -119,8 +123,9 @@ def record_of(answered: Answered, *, texts: bool) -> dict[str, Any]:
     return record | prompt | shown if texts else record
 
 
-def asked_of(question: Question) -> dict[str, Any]:
-    """How a question was asked, as plain values."""
+def _asked(answered: Answered) -> dict[str, Any]:
+    """How a question was asked, as plain values; what it does not name is left out or None."""
+    question, departures = answered.question, answered.departures
     return {
         "alpha": question.alpha,
         "risk": str(question.risk),
@@ -131,7 +136,21 @@ def asked_of(question: Question) -> dict[str, Any]:
         "top_p": question.top_p,
         "seed": question.seed,
         **({} if question.kind is None else {"kind": question.kind}),
+        **({"departures": list(departures)} if departures else {}),
     }
+
+
+def how_asked(asked: Mapping[str, Any], engine: Fingerprint) -> HowAsked:
+    """How the question of a record was asked of its engine.
+
+    Older records do not say whether its conversation and its schema were the profile's, and count
+    as if they were.
+    """
+    max_tokens = asked["max_tokens"] or engine.max_tokens
+    kind = asked.get("kind")
+    procedure = ServedProcedure(asked["risk"], asked["n"], asked["vote"], max_tokens, kind)
+    chosen = asked["temperature"], asked["top_p"], asked["seed"]
+    return HowAsked(procedure, *chosen, tuple(asked.get("departures", ())))
 
 
 def engine_record(engine: Fingerprint) -> dict[str, Any]:

@@ -1,184 +1,97 @@
-"""Replays a certificate's policies on live readings: what it would have cost to answer with them.
-
-Live readings end where the sample ended, so a policy can be replayed only as far as that. It is
-known where it would have stopped earlier. Where it would have thought on, only a lower bound is
-known: the tokens that were generated. What it would have answered is not known at all, because an
-answer at an earlier stop was never forced. So this says what a certificate would have saved and
-declined, and nothing about its risk.
-"""
+"""What one live answer says of a rehearsed certificate: its policies replayed on the readings."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from calibration import Certificate, ExitPolicy, ExitReason, step
+from calibration import Certificate
 from calibration.certificate.levels import CertifiedLevel
-from calibration.policy.exit_rule import INITIAL_STATE, answers_at_end
-from calibration.traces.fingerprint import Fingerprint
-from rlcm_serve.evidence.chains import chains_in, parse, segments_of
-from rlcm_serve.solving.fingerprints import ServedProcedure
-
-_OWN_END = (ExitReason.NATURAL.value, ExitReason.BUDGET.value)
-"""Exits at which no policy stopped the sample."""
-
-
-@dataclass(slots=True)
-class Rehearsed:
-    """What one level would have done with the questions of the records. Tokens are of reasoning.
-
-    Attributes:
-        alpha: of the level.
-        questions: replayed.
-        samples: of these questions.
-        undecided: samples that it would not have stopped, but something else did.
-        tokens: that were generated.
-        tokens_at_least: that it would have generated; exact if no sample is undecided.
-        known: questions with one sample of which it is known whether it would have answered.
-        declined: of these, those that it would have declined.
-    """
-
-    alpha: float
-    questions: int = 0
-    samples: int = 0
-    undecided: int = 0
-    tokens: int = 0
-    tokens_at_least: int = 0
-    known: int = 0
-    declined: int = 0
-
-    def in_words(self) -> str:
-        """One line about the level."""
-        if not self.questions:
-            return f"alpha {self.alpha:g}: no question to replay"
-        saved = 1 - self.tokens_at_least / self.tokens if self.tokens else 0.0
-        most = "at most " if self.undecided else ""
-        line = (
-            f"alpha {self.alpha:g}: {most}{saved:.1%} fewer reasoning tokens on {self.questions} "
-            f"questions; {self.undecided} of {self.samples} samples would have thought on"
-        )
-        if self.known:
-            line += f"; abstentions on {self.declined} of {self.known}"
-        return line
+from rlcm_serve.core import CancelledSample, Reading, Sample, Solution
+from rlcm_serve.evidence.live_replay import stop_of
+from rlcm_serve.solving.asking import HowAsked
+from rlcm_serve.solving.gate import is_familiar
+from rlcm_serve.solving.solver import Prepared
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """All certified levels, and the answers of the records that say nothing about them.
+class Replayed:
+    """What one level would have done with a question. Tokens are of reasoning.
 
     Attributes:
-        levels: by rising alpha.
-        others: answers left out: of another engine, or asked in another way.
+        certificate: digest of the certificate.
+        alpha: of the level.
+        tokens: that were generated.
+        tokens_at_least: that it would have generated; exact unless it is undecided.
+        undecided: whether it would have thought on where something else stopped a sample.
+        answers: whether it answers; None if undecided, or with several samples.
+        stop: tokens at which it stops the only sample; None if `answers` is.
+        agrees: whether it gives the same answer; None if that is not known (yet).
     """
 
-    levels: tuple[Rehearsed, ...]
-    others: int
+    certificate: str
+    alpha: float
+    tokens: int
+    tokens_at_least: int
+    undecided: bool
+    answers: bool | None
+    stop: int | None
+    agrees: bool | None
 
 
-def rehearse(certificate: Certificate, folder: Path) -> Rehearsal:
-    """Replays the certified levels on the records of a folder, one record at a time.
+def replayed(certificate: Certificate, prepared: Prepared, solution: Solution) -> list[Replayed]:
+    """Each certified level on the readings of an answer.
 
-    Args:
-        certificate: has a fingerprint.
-        folder: of the setting `evidence_folder`.
-
-    Raises:
-        CertificateMismatch: the certificate has no fingerprint.
-        ValueError: a record was changed; the message names the file.
+    None if the question was not asked as the certificate demands, or is unfamiliar, or if no sample
+    ran.
     """
-    certified = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
-    found = {level.alpha: Rehearsed(level.alpha) for level in certified}
-    wanted = ServedProcedure.of_certificate(certificate)
-    fits: dict[str, bool] = {}
-    others = 0
-    for record in _records(folder):
-        if record["kind"] == "engine":
-            engine = Fingerprint.from_json(record["fingerprint"])
-            fits[record["engine"]] = _is_like(certificate, engine)
-        elif record["kind"] == "answer":
-            if not (fits.get(record["engine"]) and is_asked_alike(record["asked"], wanted)):
-                others += 1
-                continue
-            for level in certified:
-                _add(found[level.alpha], level.policy, record["samples"])
-    return Rehearsal(tuple(found.values()), others)
+    identity = prepared.reasoner.identity
+    how = HowAsked.of(prepared.question, prepared.terms.asked, identity.budget.thinking)
+    is_like_calibration = is_familiar(identity, solution.familiarity)
+    if not (solution.samples and is_like_calibration) or how.departures_from(certificate):
+        return []
+    levels = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
+    return [_level(certificate, level, solution.samples, solution) for level in levels]
 
 
-def _records(folder: Path) -> Iterator[dict[str, Any]]:
-    for chain in chains_in(folder):
-        for segment in segments_of(chain):
-            with segment.open("rb") as lines:
-                for line in lines:
-                    if not line.endswith(b"\n"):
-                        break  # of a process that was killed, or that is writing now
-                    try:
-                        yield parse(line)
-                    except ValueError as error:
-                        raise ValueError(f"{segment}: {error}") from error
-
-
-def is_asked_alike(asked: Mapping[str, Any], wanted: ServedProcedure) -> bool:
-    """Whether a question was asked as the certificate demands, but for its alpha and risk."""
-    overrides = {name: asked[name] for name in ("temperature", "top_p", "seed")}
-    return (
-        asked["n"] == wanted.samples
-        and (wanted.samples == 1 or asked["vote"] == wanted.vote)
-        and asked["max_tokens"] in (None, wanted.max_tokens)
-        and wanted.kind in (None, asked.get("kind"))
-        and not any(value is not None for value in overrides.values())
+def _level(
+    certificate: Certificate,
+    level: CertifiedLevel,
+    samples: Sequence[Sample | CancelledSample],
+    solution: Solution,
+) -> Replayed:
+    generated, at_least, undecided = 0, 0, False
+    stop, answers = None, False
+    for sample in samples:
+        length, readings, ends = _course(sample)
+        stop, answers = stop_of(level.policy, readings, length, ends=ends)
+        generated += length
+        at_least += length if stop is None else stop
+        undecided = undecided or stop is None
+    is_known = len(samples) == 1 and not undecided
+    same_place = is_known and stop == generated and solution.answer is not None
+    return Replayed(
+        certificate=certificate.digest,
+        alpha=level.alpha,
+        tokens=generated,
+        tokens_at_least=at_least,
+        undecided=undecided,
+        answers=answers if is_known else None,
+        stop=stop if is_known else None,
+        agrees=True if same_place and answers else None,
     )
 
 
-def _is_like(certificate: Certificate, engine: Fingerprint) -> bool:
-    """Whether the readings of an engine are those that the certificate was fitted on."""
-    fitted = certificate.fingerprint
-    if fitted is None:
-        return False
-    asked = replace(engine, samples=fitted.samples, vote=fitted.vote, max_tokens=fitted.max_tokens)
-    return not fitted.differences(asked)
+def _course(sample: Sample | CancelledSample) -> tuple[int, list[tuple[int, float]], bool]:
+    """Length in reasoning tokens, readings, and whether the sample ended by itself."""
+    if isinstance(sample, Sample):
+        rollout = sample.rollout
+    elif sample.ended is not None:
+        rollout = sample.ended
+    else:  # cancelled while it thought
+        return len(sample.ids), _pairs(sample.readings), False
+    return len(rollout.tokens), _pairs(rollout.readings), rollout.exit.is_own_end
 
 
-def _add(level: Rehearsed, policy: ExitPolicy, samples: list[Mapping[str, Any]]) -> None:
-    level.questions += 1
-    for sample in samples:
-        stop, answers = stop_of_record(policy, sample)
-        level.samples += 1
-        level.tokens += sample["tokens"]
-        level.tokens_at_least += sample["tokens"] if stop is None else stop
-        level.undecided += stop is None
-        if len(samples) == 1 and stop is not None:
-            level.known += 1
-            level.declined += not answers
-
-
-def stop_of_record(policy: ExitPolicy, sample: Mapping[str, Any]) -> tuple[int | None, bool]:
-    """As `stop_of`, for a sample as it was recorded."""
-    readings = [(tokens, math.nan if c is None else c) for tokens, c in sample["readings"]]
-    return stop_of(policy, readings, sample["tokens"], ends=sample["exit"] in _OWN_END)
-
-
-def stop_of(
-    policy: ExitPolicy, readings: Sequence[tuple[int, float]], length: int, *, ends: bool
-) -> tuple[int | None, bool]:
-    """Tokens at which the policy stops a sample, and whether it answers then.
-
-    None if the sample was stopped before the policy would have.
-
-    Args:
-        policy: to replay.
-        readings: tokens and confidence of each; the last is c_end if the sample ended by itself.
-        length: of the sample, in reasoning tokens.
-        ends: whether it ended by itself, or at its budget.
-    """
-    state = INITIAL_STATE
-    for tokens, confidence in readings[:-1] if ends else readings:
-        state, reason = step(policy, state, tokens, confidence)
-        if reason is not None:
-            return tokens, reason is ExitReason.HIGH or policy.answer_on_low
-    if not ends:
-        return None, False
-    at_end = readings[-1][1] if readings else math.nan
-    return length, answers_at_end(policy, state, at_end)
+def _pairs(readings: Sequence[Reading]) -> list[tuple[int, float]]:
+    return [(one.tokens, one.confidence) for one in readings]

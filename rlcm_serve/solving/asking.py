@@ -1,12 +1,15 @@
-"""Which profile a question is asked under, and what the model is given to read."""
+"""Which profile a question is asked under, and what it changes of what a certificate demands."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
+from calibration import Certificate
+from calibration.certificate.kinds import named
 from rlcm_serve.core import Message, Question, Role
 from rlcm_serve.profiles.profile import DEFAULT_NAME, Profile, unknown_profile
+from rlcm_serve.solving.fingerprints import ServedProcedure, fitted_on
 
 
 class Asked(NamedTuple):
@@ -15,12 +18,66 @@ class Asked(NamedTuple):
     Attributes:
         profile: the one that the question names, or whose system prompt it has, or the default.
         messages: the conversation, with the profile's system prompt and template.
-        departures: why the conversation is not the profile's; empty if it is.
+        departures: why its conversation or its schema is not the profile's; empty if both are.
     """
 
     profile: Profile
     messages: tuple[Message, ...]
     departures: tuple[str, ...]
+
+
+class HowAsked(NamedTuple):
+    """How a question was asked, as far as certificates demand anything of that.
+
+    Attributes:
+        procedure: risk, samples, vote, thinking budget and kind.
+        temperature: that it names; None for the engine's.
+        top_p: that it names; None for the engine's.
+        seed: of its sampling; None without one.
+        departures: why its conversation or its schema is not the profile's.
+    """
+
+    procedure: ServedProcedure
+    temperature: float | None
+    top_p: float | None
+    seed: int | None
+    departures: tuple[str, ...]
+
+    @classmethod
+    def of(cls, question: Question, asked: Asked, max_tokens: int) -> Self:
+        """How a question is asked; `max_tokens` is its budget if it names none."""
+        procedure = ServedProcedure.of_question(question, max_tokens)
+        chosen = question.temperature, question.top_p, question.seed
+        return cls(procedure, *chosen, asked.departures)
+
+    def departures_from(self, certificate: Certificate) -> list[str]:
+        """How this is not as a certificate demands it, with both values; empty if it is.
+
+        Alpha and risk are left out. So is what only the model's reading of the prompt tells:
+        whether the question is familiar (`rlcm_serve.solving.gate.is_familiar`).
+
+        Raises:
+            CertificateMismatch: the certificate is not servable.
+        """
+        fitted, certified = fitted_on(certificate), ServedProcedure.of_certificate(certificate)
+        asked = self.procedure
+        values = {
+            "n": (asked.samples, certified.samples),
+            "vote": (asked.vote, certified.vote),
+            "max_tokens": (asked.max_tokens, certified.max_tokens),
+            "temperature": (self.temperature, fitted.temperature),
+            "top_p": (self.top_p, fitted.top_p),
+        }
+        if 1 in values["n"]:
+            del values["vote"]
+        found = [
+            f"{name} is {_shown(value)}, the certified value is {_shown(wanted)}"
+            for name, (value, wanted) in values.items()
+            if value not in (None, wanted)
+        ]
+        if self.seed is not None:
+            found.append(f"seed is {self.seed}; certificates assume unseeded sampling")
+        return [*found, *_other_kind(certificate, asked.kind), *self.departures]
 
 
 def ask_under(question: Question, profiles: Sequence[Profile]) -> Asked:
@@ -42,6 +99,11 @@ def ask_under(question: Question, profiles: Sequence[Profile]) -> Asked:
         departures.append("there is a system prompt inside the conversation; put it first")
     if turns:
         departures.append("the conversation has several turns; certificates assume one question")
+    if question.schema not in (None, profile.schema_text):
+        departures.append(
+            f"its response_format is not that of the profile {profile.name!r}, which has "
+            f"{'none' if profile.schema is None else 'another schema'}"
+        )
     *system, turn = profile.messages(question.text)
     messages = (*(system if is_profiles else ()), *before, turn)
     return Asked(profile, messages, tuple(departures))
@@ -79,3 +141,20 @@ def _choose(
         case several:
             names = " and ".join(repr(profile.name) for profile in several)
             return default, f"its system prompt is that of {names}: name one of them in `profile`"
+
+
+def _other_kind(certificate: Certificate, kind: str | None) -> list[str]:
+    """Why a question is not of the kind of a certificate, or of none among its calibration's."""
+    if certificate.kind is None:
+        return []
+    if certificate.about not in (None, kind):
+        asked = "not named" if kind is None else repr(kind)
+        return [f"kind is {asked}, the certified value is {certificate.about!r}"]
+    known = (*certificate.kind.certified, *certificate.kind.pooled)
+    if kind is None or kind in known:
+        return []
+    return [f"kind is {kind!r}, and the calibration problems were of the kinds {named(known)}"]
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

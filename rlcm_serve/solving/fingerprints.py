@@ -44,7 +44,7 @@ class ServedProcedure(NamedTuple):
         Raises:
             CertificateMismatch: the certificate is not servable.
         """
-        fitted = _fingerprint(certificate)
+        fitted = fitted_on(certificate)
         chosen = certificate.risk, fitted.samples, _vote(fitted), fitted.max_tokens
         return cls(*chosen, certificate.about)
 
@@ -150,7 +150,7 @@ def profiles_of(certificate: Certificate, identities: Sequence[EngineIdentity]) 
             f"certificate {certificate.id} is for the risk {certificate.risk!r}: this service "
             f"supports {', '.join(RiskName)}; fit a certificate for one of these"
         )
-    fitted = _fingerprint(certificate)
+    fitted = fitted_on(certificate)
     differences = {
         identity.profile.name: fitted.differences(served_like(fitted, identity), (Effect.REFUSES,))
         for identity in identities
@@ -162,7 +162,7 @@ def profiles_of(certificate: Certificate, identities: Sequence[EngineIdentity]) 
 
 def departures_of(certificate: Certificate, identity: EngineIdentity, effect: Effect) -> list[str]:
     """How the engine's facts depart from the certified ones, where that has this effect."""
-    fitted = _fingerprint(certificate)
+    fitted = fitted_on(certificate)
     here = served_like(fitted, identity)
     return [
         f"{name} is {_fact(here, name, 'not known')}, the certified value is "
@@ -206,7 +206,12 @@ def _remedy(different: set[str]) -> str:
     return "Serve the model and settings it was fitted on, or record and fit again"
 
 
-def _fingerprint(certificate: Certificate) -> Fingerprint:
+def fitted_on(certificate: Certificate) -> Fingerprint:
+    """The fingerprint of what a certificate was fitted on.
+
+    Raises:
+        CertificateMismatch: it has none, so it is not servable.
+    """
     if certificate.fingerprint is None:
         raise CertificateMismatch(
             f"certificate {certificate.id} is not servable: its traces have no fingerprint, so its "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.core import NoGuarantee, OnUnfamiliar, PromptReading
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.solving.guarantees import Terms
@@ -12,6 +13,16 @@ from rlcm_serve.solving.guarantees import Terms
 
 class Declined(Exception):
     """The question is unfamiliar, and the caller wants no answer then."""
+
+
+def is_familiar(engine: EngineIdentity | Fingerprint, familiarity: float | None) -> bool:
+    """Whether a question with this familiarity may have a guarantee.
+
+    Without a familiarity reading in the engine, every question may.
+    """
+    if not engine.familiarity:
+        return True
+    return familiarity is not None and familiarity > engine.familiarity_cutoff
 
 
 @dataclass(slots=True)
@@ -48,9 +59,7 @@ class FamiliarityGate:
     @property
     def passes(self) -> bool:
         """Whether the question may have a guarantee."""
-        if not self.identity.familiarity:
-            return True
-        return self.familiarity is not None and self.familiarity > self.identity.familiarity_cutoff
+        return is_familiar(self.identity, self.familiarity)
 
     def apply(self, terms: Terms) -> Terms:
         """The terms after the reading: without a guarantee for an unfamiliar question."""

@@ -32,7 +32,7 @@ from rlcm_serve.core import (
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.signing import SUFFIX as SIGNATURE_SUFFIX
-from rlcm_serve.solving.asking import Asked, ask_under
+from rlcm_serve.solving.asking import Asked, HowAsked, ask_under
 from rlcm_serve.solving.fingerprints import ServedProcedure, departures_of, profiles_of
 from rlcm_serve.solving.statement import guarantee_of
 
@@ -253,7 +253,8 @@ class Guarantees:
         """
         asked = ask_under(question, self._profiles)
         identity = self._identity_of(asked)
-        wanted = ServedProcedure.of_question(question, identity.budget.thinking)
+        how = HowAsked.of(question, asked, identity.budget.thinking)
+        wanted = how.procedure
         budget = replace(identity.budget, thinking=wanted.max_tokens)
         of_profile = [one for one in self._certified if one.profile == asked.profile.name]
         nearest = _nearest(wanted, of_profile)
@@ -271,8 +272,7 @@ class Guarantees:
             level = _level(certificate, question.alpha)
         except Infeasible as infeasible:
             return _terms_without_level(question, asked, budget, infeasible)
-        overrides = [*_overrides(identity, question), *_unknown_kind(certificate, question.kind)]
-        departures = [*_departures(nearest.procedure, wanted), *overrides, *asked.departures]
+        departures = how.departures_from(certificate)
         if nearest.voids:
             departures += [*nearest.voids, _RESTORE]
         if departures:
@@ -358,16 +358,6 @@ def _nearest(wanted: ServedProcedure, certified: Iterable[_Certified]) -> _Certi
     return min(fitting, key=distance, default=None)
 
 
-def _unknown_kind(certificate: Certificate, kind: str | None) -> list[str]:
-    """What is wrong with a kind that no calibration problem was of."""
-    if kind is None or certificate.kind is None:
-        return []
-    known = (*certificate.kind.certified, *certificate.kind.pooled)
-    if kind in known:
-        return []
-    return [f"kind is {kind!r}, and the calibration problems were of the kinds {named(known)}"]
-
-
 def _level(certificate: Certificate, alpha: float) -> CertifiedLevel:
     try:
         return certificate.level_for(alpha)
@@ -401,36 +391,3 @@ def _unpromised(
     asked: Asked, policy: ExitPolicy | None, budget: Budget, reason: str, code: NoGuarantee
 ) -> Terms:
     return Terms(asked, policy, budget, None, reason, no_guarantee_code=code)
-
-
-def _departures(certified: ServedProcedure, asked: ServedProcedure) -> list[str]:
-    """How the requested procedure differs from the certified one, with both values."""
-    fields = {"n": "samples", "vote": "vote", "max_tokens": "max_tokens"}
-    values = {name: (getattr(asked, at), getattr(certified, at)) for name, at in fields.items()}
-    if asked.samples == 1 or certified.samples == 1:
-        del values["vote"]
-    return [
-        f"{name} is {value}, the certified value is {fitted}"
-        for name, (value, fitted) in values.items()
-        if value != fitted
-    ]
-
-
-def _overrides(identity: EngineIdentity, question: Question) -> list[str]:
-    """What the question changes in the sampling that certificates assume."""
-    overrides = [
-        f"{name} is {value:g}, the certified value is {fitted:g}"
-        for name, value, fitted in (
-            ("temperature", question.temperature, identity.sampling.temperature),
-            ("top_p", question.top_p, identity.sampling.top_p),
-        )
-        if value not in (None, fitted)
-    ]
-    if question.seed is not None:
-        overrides.append(f"seed is {question.seed}; certificates assume unseeded sampling")
-    if question.schema not in (None, identity.profile.schema_text):
-        overrides.append(
-            f"its response_format is not that of the profile {identity.profile.name!r}, which has "
-            f"{'none' if identity.profile.schema is None else 'another schema'}"
-        )
-    return overrides

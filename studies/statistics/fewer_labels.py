@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Traces, read_traces
+from calibration.policy.exit_rule import NEVER
 from calibration.simulation.label_share import LabelShare
 from calibration.simulation.labels import labels_needed
 from calibration.simulation.losses import DrawnLabels, Losses
@@ -33,7 +34,7 @@ from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import RISKS, Risk
 from calibration.testing.anytime import units_until
-from calibration.testing.families import NEVER, full_budget
+from calibration.testing.families import full_budget
 from calibration.testing.methods import Method, family_for
 from calibration.testing.until import labels_among
 from studies.smoke import study_parser

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from calibration import ExitPolicy, Grid, LowExit, Procedure, Risk, Traces, read_traces, replay
+from calibration.policy.exit_rule import NEVER
 from calibration.simulation.procedure import ONE_SAMPLE
-from calibration.testing.families import LAMBDA_VOTE, NEVER, NO_LOW_EXIT, full_budget
+from calibration.testing.families import LAMBDA_VOTE, NO_LOW_EXIT, full_budget
 from calibration.traces.probe_readings import read_validation
 from studies.statistics.power_pool import Pool
 

@@ -51,7 +51,8 @@ from calibration import (
     risk_named,
 )
 from calibration.certificate.certify import certify_policies, default_p_value
-from calibration.testing.families import NEVER, full_budget
+from calibration.policy.exit_rule import NEVER
+from calibration.testing.families import full_budget
 from calibration.testing.fwer import delta_per_level
 from calibration.testing.learned_path import TOKEN_PRICE, choose_policy, learn_path
 from calibration.testing.methods import (

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from calibration import FULL_BUDGET, ExitPolicy, Procedure, Traces, read_traces
 from calibration.files import write_text
+from calibration.policy.exit_rule import NEVER
 from calibration.simulation.procedure import simulate
 from calibration.simulation.replay import outcomes
 from studies.smoke import study_parser
@@ -34,8 +35,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TRACES = ROOT / "studies/traces"
 RESULT = ROOT / "studies/results/vote-stop.json"
 SAMPLES = (4, 8)
-HIGHS = (1.01, 0.999, 0.99, 0.98, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4, 0.3)
-LEADS = (1.01, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+HIGHS = (NEVER, 0.999, 0.99, 0.98, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4, 0.3)
+LEADS = (NEVER, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 SHARES = (0.95, 0.9, 0.8, 0.75, 0.7, 0.6, 0.5, 0.4, 0.0)
 ALPHAS = (0.01, 0.02, 0.05)
 SPLITS = 20

@@ -125,7 +125,6 @@ class ScriptedEngine(ReasoningEngine):
         self.started = asyncio.Event()
         self.stopped = False
         self.killed = asyncio.Event()
-        self.suffix_tokens = SUFFIX_TOKENS
         self.context, self.longest_token = CONTEXT, LONGEST_TOKEN
         self.policies: list[ExitPolicy] = []
         self.drawings: list[GenerationSettings] = []
@@ -300,7 +299,6 @@ class Under(Reasoner):
     def __init__(self, engine: ScriptedEngine, profile: Profile) -> None:
         self.engine = engine
         self.identity = under(profile)
-        self.suffix_tokens = SUFFIX_TOKENS
         self.context, self.longest_token = CONTEXT, LONGEST_TOKEN
 
     def prompt(self, messages: Sequence[Message]) -> TokenIds:

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from calibration.files import write_text
 from calibration.traces.probe_readings import write_seen_problems
-from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.engine.model_files import TOKENIZER_FILES, ModelFiles
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.recording.trained import seen_problems
 from training.provenance import command
@@ -26,7 +26,6 @@ from training.rl.trainer.colocated import stored_dtype
 from training.rl.trainer.trainer import RLCMTrainer
 
 FACTS = "training.json"
-_OF_THE_TOKENIZER = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
 _TEMPLATE = "chat_template*"
 _PACKAGES = ("rlcm-serve", "torch", "transformers", "trl", "accelerate")
 
@@ -99,7 +98,7 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
     for path in (*weights.glob("*.safetensors*"), weights / "config.json"):
         shutil.copy(path, out / path.name)
     _as_stored(out, record.base)
-    for pattern in (*_OF_THE_TOKENIZER, _TEMPLATE, "generation_config.json"):
+    for pattern in (*TOKENIZER_FILES, _TEMPLATE, "generation_config.json"):
         for path in record.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
     _name_the_format(out / "generation_config.json", record.settings.budgets.thinking)

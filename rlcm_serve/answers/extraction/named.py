@@ -54,6 +54,15 @@ def extractor_of(profile: Profile, schema: str | None) -> Extractor:
     return extractor_named(profile.extractor) if schema == profile.schema_text else TEXT
 
 
+def opening_under(profile: Profile) -> str:
+    """The text that a forced answer under a profile continues; empty where it follows a schema.
+
+    Raises:
+        ProfileRefused: as `extractor_named`.
+    """
+    return extractor_named(profile.extractor).opening if profile.schema is None else ""
+
+
 def _loaded(spec: str) -> Extractor:
     try:
         found = resolve_name(spec)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from rlcm_serve.answers.forcing import answer_rollout
 from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import Sample, Solution
-from rlcm_serve.evidence.live_replay import Replayed
+from rlcm_serve.evidence.rehearsal import Replayed
 from rlcm_serve.solving.service import Service
 from rlcm_serve.solving.shadow.background import BackgroundTasks, attempt
 from rlcm_serve.solving.shadow.full_budget import POLL, PRIORITY

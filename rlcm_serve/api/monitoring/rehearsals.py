@@ -14,7 +14,7 @@ from calibration import Certificate
 from calibration.errors import CertificateError
 from rlcm_serve.admission import Admission
 from rlcm_serve.api.monitoring.comparisons import Comparisons, Place
-from rlcm_serve.api.monitoring.replays import PAUSE, TRIES, Given, Replays
+from rlcm_serve.api.monitoring.replays import Given, Replays
 from rlcm_serve.core import Question, Solution
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import (
@@ -27,6 +27,7 @@ from rlcm_serve.errors import (
 )
 from rlcm_serve.solving.fingerprints import profiles_of
 from rlcm_serve.solving.service import Service
+from rlcm_serve.solving.shadow.background import stored
 from rlcm_serve.solving.solver import Prepared
 from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.certificates import CertificateStore
@@ -183,9 +184,7 @@ class Rehearsals:
         is_drawn = draw.draws(id_, draw.share(key_id, question.kind))
         return self._comparisons.question(is_wanted=bool(self._rehearsed) and is_drawn)
 
-    def given(
-        self, place: Place, id_: str, prepared: Prepared, question: Question, solution: Solution
-    ) -> None:
+    def given(self, place: Place, id_: str, prepared: Prepared, solution: Solution) -> None:
         """Takes an answer that is given; returns at once, and never fails.
 
         A certificate that became active just now, or from a file, is not replayed on it.
@@ -198,7 +197,7 @@ class Rehearsals:
                 if solution.profile in one.profiles and one.certificate.digest not in active
             )
             if certificates:
-                self._replays.put(Given(id_, certificates, question, prepared, solution, place))
+                self._replays.put(Given(id_, certificates, prepared, solution, place))
         except Exception:  # the answer goes before  # noqa: BLE001
             _log.exception("the answer %s is not rehearsed", id_)
 
@@ -215,14 +214,11 @@ class Rehearsals:
         await self._comparisons.close()
 
     async def _keep(self, id_: str, levels: Sequence[tuple[str, float, bool]]) -> None:
-        for _ in range(TRIES):
-            try:
-                await self._monitoring.threads.write(self.stored.compared, id_, levels)
-            except DatabaseRefused:
-                await asyncio.sleep(PAUSE)
-            else:
-                return
-        _log.error("the comparison of %s was not stored", id_)
+        async def write() -> bool:
+            await self._monitoring.threads.write(self.stored.compared, id_, levels)
+            return True
+
+        await stored(write, f"the comparison of {id_}")
 
 
 def place_for(

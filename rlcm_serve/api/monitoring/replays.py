@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from calibration import Certificate
 from rlcm_serve.api.monitoring.comparisons import Comparisons, Place
-from rlcm_serve.core import Question, Solution
-from rlcm_serve.errors import DatabaseRefused
-from rlcm_serve.evidence.live_replay import Replayed, replayed
+from rlcm_serve.core import Solution
+from rlcm_serve.evidence.rehearsal import Replayed, replayed
+from rlcm_serve.solving.shadow.background import stored
 from rlcm_serve.solving.solver import Prepared
 from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.rehearsals.stored import RehearsedAnswer, StoredRehearsals
@@ -21,10 +20,8 @@ LARGEST = 500
 """Answers of one batch: one transaction."""
 MOST_WAITING = 5_000
 """Answers that wait in memory; further ones are not rehearsed."""
-TRIES = 60
-"""Attempts to store something, a second apart."""
 PAUSE = 1.0
-"""Seconds after an attempt, and the longest wait for answers that are not stored yet."""
+"""The longest wait in seconds for answers that are not stored yet."""
 _CLOSING = 5.0
 _log = logging.getLogger(__name__)
 
@@ -34,7 +31,6 @@ class Given(NamedTuple):
 
     id: str
     certificates: tuple[Certificate, ...]
-    question: Question
     prepared: Prepared
     solution: Solution
     place: Place
@@ -99,24 +95,23 @@ class Replays:
             for one in batch
             if levels[one.id]
         ]
-        stored = await self._add(found) if found else set()
+        kept = await self._add(found) if found else set()
         for one in batch:
-            known = levels[one.id] if one.id in stored else []
+            known = levels[one.id] if one.id in kept else []
             self._comparisons.start(one.place, one.id, one.prepared, one.solution, known)
 
     async def _add(self, found: Sequence[RehearsedAnswer]) -> set[str]:
         """Stores the results of answers once they are stored; returns the ids of those."""
-        stored: set[str] = set()
-        for _ in range(TRIES):
+        kept: set[str] = set()
+
+        async def write() -> bool:
             await self._monitoring.writer.written(PAUSE)
-            left = [one for one in found if one.id not in stored]
-            with suppress(DatabaseRefused):  # the writer of answers says so
-                stored |= await self._monitoring.threads.write(self._stored.add, left)
-            if len(stored) == len(found):
-                return stored
-            await asyncio.sleep(PAUSE)
-        _log.error("%d answers were not rehearsed: not stored", len(found) - len(stored))
-        return stored
+            left = [one for one in found if one.id not in kept]
+            kept.update(await self._monitoring.threads.write(self._stored.add, left))
+            return len(kept) == len(found)
+
+        await stored(write, f"the rehearsal of some of {len(found)} answers")
+        return kept
 
 
 def _all(batch: Sequence[Given]) -> dict[str, list[Replayed]]:
@@ -129,7 +124,7 @@ def _one(answer: Given) -> list[Replayed]:
         return [
             level
             for certificate in answer.certificates
-            for level in replayed(certificate, answer.question, answer.solution)
+            for level in replayed(certificate, answer.prepared, answer.solution)
         ]
     except Exception:  # the answer was given  # noqa: BLE001
         _log.exception("the answer %s is not rehearsed", answer.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections import Counter
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING
 from rlcm_serve.admission import Admission
 from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import Solution
-from rlcm_serve.errors import DatabaseRefused, NotReady, RequestRefused
+from rlcm_serve.errors import NotReady, RequestRefused
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.service import Service
+from rlcm_serve.solving.shadow.background import stored
 from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.solving.shadow.runs import Claim, ShadowOutcome, ShadowRuns
 from rlcm_serve.solving.solver import Prepared
@@ -30,8 +30,6 @@ GRADING_S = 5.0
 """Seconds for which answers are graded after one look of the monitors, which wait meanwhile."""
 GRADING_TRIES = 3
 """Looks after which a grader that fails on an answer is not asked about it again."""
-_TRIES = 60
-"""Attempts to store an outcome, a second apart."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,21 +39,17 @@ def open_shadows(
     """The shadow runs that the settings ask for; None if they ask for none."""
     if monitoring is None:
         return None
-    stored = StoredShadows(monitoring.database, texts=settings.audit_texts)
-    monitoring.betting.after = FullAnswerGrading(stored, service).grade
+    runs = StoredShadows(monitoring.database, texts=settings.audit_texts)
+    monitoring.betting.after = FullAnswerGrading(runs, service).grade
     if not settings.shadow_share:
         return None
 
     async def keep(outcome: ShadowOutcome) -> None:
-        for _ in range(_TRIES):
+        async def write() -> bool:
             await monitoring.writer.written()
-            try:
-                if await monitoring.threads.write(stored.end, outcome):
-                    return
-            except DatabaseRefused:
-                pass
-            await asyncio.sleep(1)
-        _log.error("the shadow run of %s was not stored", outcome.id)
+            return await monitoring.threads.write(runs.end, outcome)
+
+        await stored(write, f"the shadow run of {outcome.id}")
 
     return ShadowRuns(
         settings.shadow_share,

@@ -46,6 +46,8 @@ class RecordedQuestion(Wire):
     """Seed of the sampling."""
     kind: str | None = Field(default=None, examples=[None])
     """Kind of the question; null if it named none."""
+    departures: list[str] = Field(default=[], examples=[[]])
+    """Why its conversation or its schema is not the profile's; empty in older records."""
 
 
 class AnswerRecord(Wire):

@@ -8,7 +8,6 @@ from pydantic import Field
 
 from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.report_data import EXIT_EDGES, LevelFigures, ReportData, ReportLevel
-from calibration.policy.exit_rule import ExitPolicy
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
@@ -115,8 +114,8 @@ class ReportLevelBody(Wire):
         known = LevelBody.from_level(level).model_dump(include=set(cls.model_fields))
         return cls(
             **known,
-            lambda_low=None if policy is None or _never_low(policy) else policy.lambda_low,
-            lambda_high=None if policy is None or policy.lambda_high > 1 else policy.lambda_high,
+            lambda_low=policy.lambda_low if policy is not None and policy.exits_low else None,
+            lambda_high=policy.lambda_high if policy is not None and policy.exits_high else None,
             calibration=None if seen.calibration is None else FiguresBody.of(seen.calibration),
             test=None if seen.test is None else FiguresBody.of(seen.test),
         )
@@ -306,7 +305,3 @@ class ReportBody(Wire):
             reliability=ReliabilitiesBody.model_validate(found.reliability),
             captions=CaptionsBody.model_validate(found.captions),
         )
-
-
-def _never_low(policy: ExitPolicy) -> bool:
-    return policy.lambda_low < 0 and policy.low_rise == 0

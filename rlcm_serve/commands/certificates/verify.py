@@ -147,7 +147,7 @@ def replay(
 
     loaded = Certificate.load(certificate)
     if live:
-        _rehearse(loaded, traces, as_json)
+        _replay_live(loaded, traces, as_json)
         return
     levels = replay_certificate(loaded, traces_of(loaded, traces), risk_of(loaded, loss))
     if as_json:
@@ -157,9 +157,9 @@ def replay(
         say(level.in_words())
 
 
-def _rehearse(loaded: Certificate, folder: Path, as_json: bool) -> None:
+def _replay_live(loaded: Certificate, folder: Path, as_json: bool) -> None:
     from rlcm_serve.errors import RequestRefused
-    from rlcm_serve.evidence.rehearsal import rehearse
+    from rlcm_serve.evidence.live_replay import replay_records
 
     if not folder.is_dir():
         raise RequestRefused(
@@ -168,7 +168,7 @@ def _rehearse(loaded: Certificate, folder: Path, as_json: bool) -> None:
             "writes",
         )
     try:
-        found = rehearse(loaded, folder)
+        found = replay_records(loaded, folder)
     except ValueError as error:
         raise RequestRefused("traces", str(error)) from error
     if as_json:
@@ -177,4 +177,7 @@ def _rehearse(loaded: Certificate, folder: Path, as_json: bool) -> None:
     for level in found.levels:
         say(level.in_words())
     if found.others:
-        say(f"left out: {found.others} answers of other engines, or asked in another way")
+        say(
+            f"left out: {found.others} answers of other engines, asked in another way, to "
+            "unfamiliar questions, or without a sample"
+        )

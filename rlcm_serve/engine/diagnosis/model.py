@@ -13,7 +13,6 @@ from rlcm_serve.engine.identity import default_text, identify
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles, resolve_model, spare_ids
 from rlcm_serve.engine.model_text import ModelText
-from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.thinking.base import NONE
 from rlcm_serve.engine.weights.adapters import Adapter, require_match
 
@@ -156,7 +155,7 @@ def _note_budget(
     )
     if files.context is None:
         return
-    room = files.context - budget.thinking - budget.answer - len(text.close(FORCED_ANSWER)) - 2
+    room = files.context - budget.thinking - budget.answer - text.suffix_tokens - 2
     shortest = len(text.prompt([Message(Role.USER, "1")]))
     if room < shortest:
         findings.refuse(

@@ -16,6 +16,7 @@ from calibration import ExitPolicy
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.resampling import RESAMPLES, THREADS, percentile_estimate, resampled
 from calibration.metrics.share_intervals import shares_over_problems
+from calibration.policy.exit_rule import NEVER
 from calibration.simulation.procedure import Procedure, simulate
 from calibration.simulation.replay import outcomes
 from calibration.traces.traces import Traces
@@ -29,12 +30,11 @@ VOTES = (2, 4, 8)
 _THRESHOLDS = 60
 _AT_A_TIME = 8
 """Thresholds replayed at once."""
-_NEVER = 1.01
 
 
 def find_frontiers(recorded: Recorded) -> tuple[Frontier, ...]:
     """The frontiers of every source, then what joins the own source's exits with something else."""
-    full = _replay(recorded.with_suffix(recorded.own_source), [_NEVER], 1)
+    full = _replay(recorded.with_suffix(recorded.own_source), [NEVER], 1)
     return tuple(_all(recorded, full))
 
 
@@ -87,7 +87,7 @@ def _thresholds(traces: Traces) -> list[float]:
     readings = traces.confidence_RC[checkpoints_RC]
     steps = np.linspace(1, 0, _THRESHOLDS)
     quantiles = np.unique(np.quantile(readings, steps)) if readings.size else np.empty(0)
-    return [_NEVER, *quantiles[::-1].tolist()]
+    return [NEVER, *quantiles[::-1].tolist()]
 
 
 def _replay(traces: Traces, thresholds: list[float], samples: int) -> _Replayed:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+
+from rlcm_serve.errors import DatabaseRefused
 
 _CLOSING = 5.0
 """Seconds in which tasks that are ended must store what is known."""
+TRIES = 60
+"""Attempts to store something."""
+PAUSE = 1.0
+"""Seconds after an attempt that failed."""
 _log = logging.getLogger(__name__)
 
 
@@ -49,3 +55,19 @@ async def attempt(name: str, limit: float) -> AsyncIterator[None]:
         late = f"it took over {limit:g} s"
         why = late if timeout.expired() else str(error) or type(error).__name__
         _log.warning("%s gave no result: %s", name, why)
+
+
+async def stored(write: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Returns once something is stored; gives up after a minute, and logs that, under its name.
+
+    Args:
+        write: says whether all is stored now. It is called again where it is not, and where the
+            database refuses.
+        what: the name.
+    """
+    for _ in range(TRIES):
+        with suppress(DatabaseRefused):  # the writer of answers says so
+            if await write():
+                return
+        await asyncio.sleep(PAUSE)
+    _log.error("%s was not stored", what)

@@ -30,7 +30,6 @@ PRIORITY = 2
 """Below questions (0) and calibration jobs (1)."""
 POLL = 0.1
 """Seconds between two looks at whether callers still wait."""
-_OWN_ENDS = (ExitReason.NATURAL, ExitReason.BUDGET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +70,14 @@ async def _whole(
     prepared: Prepared, sample: Sample | CancelledSample, is_busy: Callable[[], bool]
 ) -> Sample:
     """The sample at the full budget."""
-    if isinstance(sample, Sample) and sample.rollout.exit in _OWN_ENDS and sample.answer:
+    if isinstance(sample, Sample) and sample.rollout.exit.is_own_end and sample.answer:
         return sample
     if isinstance(sample, Sample):
         ended: Rollout | None = sample.rollout
         readings = sample.rollout.readings
     else:
         ended, readings = sample.ended, sample.readings
-    if ended is None or ended.exit not in _OWN_ENDS:
+    if ended is None or not ended.exit.is_own_end:
         ended = await _Run(prepared, _thought(sample), readings).finish(is_busy)
     generation = replace(prepared.generation, priority=PRIORITY)
     found = await answer_rollout(prepared.reasoner, prepared.prompt, ended, generation)

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.errors import NotFound
-from rlcm_serve.evidence.live_replay import Replayed
+from rlcm_serve.evidence.rehearsal import Replayed
 from rlcm_serve.store.answers.draws import drawn_at
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.database import Database

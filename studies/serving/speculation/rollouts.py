@@ -16,6 +16,7 @@ import prometheus_client
 
 from calibration import ExitPolicy
 from calibration.files import write_text
+from calibration.policy.exit_rule import NEVER
 from rlcm_serve.core import Budget, GenerationSettings, Message, Role, Rollout, Sampling
 from rlcm_serve.engine.clients import arguments
 from rlcm_serve.engine.launch import EngineSettings
@@ -25,7 +26,7 @@ from training.tasks.problems import Split, sample_problems
 
 INTERVAL = 16
 DRAFTS = 3
-LAMBDA_HIGH = (1.01, 0.6, 0.8, 0.95)
+LAMBDA_HIGH = (NEVER, 0.6, 0.8, 0.95)
 """Of one question after the other. The first never fires."""
 COUNTERS = {
     "generated": "generation_tokens",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibration.monitoring import risk_interval
-from calibration.monitoring.risk_interval import RiskInterval
+from calibration.monitoring.risk_interval import RiskInterval, _log_sum
 from calibration.monitoring.risk_monitor import RiskMonitor
 
 probabilities = st.floats(0.01, 0.99)
@@ -27,10 +27,12 @@ def give(interval: RiskInterval, loss: int, guess: float, share: float, audited:
 
 def mixtures(interval: RiskInterval, deviation: float) -> list[float]:
     """The mixtures of both sides at this sum of X - mu."""
-    return [
-        float(np.exp(interval.log_mixture(np.array([sign * deviation]), interval.state[name])[0]))
-        for sign, name in ((1, "low_squares"), (-1, "high_squares"))
-    ]
+    found = []
+    for sign, name in ((1, "low_squares"), (-1, "high_squares")):
+        terms = interval._terms(interval.state[name])
+        log_M, _ = _log_sum(*terms, np.array([sign * deviation]))
+        found.append(float(np.exp(log_M[0])))
+    return found
 
 
 def test_the_weights_of_the_mixture_sum_to_one() -> None:

@@ -322,3 +322,17 @@ def test_policy_refuses_what_is_set_directly() -> None:
         replace(FULL_BUDGET, patience=1.5)
     with pytest.raises(CalibrationError, match="answer_on_low is 1: give True or False"):
         replace(FULL_BUDGET, answer_on_low=1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "high", "low"),
+    [
+        (ExitPolicy(), False, False),
+        (ExitPolicy(lambda_high=1.0), True, False),
+        (ExitPolicy(lambda_low=0.0), False, True),
+        (ExitPolicy(low_rise=0.5, low_slope=0.1, lambda_low=-0.1), False, True),
+        (ExitPolicy(lambda_low=0.2, lambda_high=0.9), True, True),
+    ],
+)
+def test_a_policy_says_which_exits_it_has(policy: ExitPolicy, high: bool, low: bool) -> None:
+    assert (policy.exits_high, policy.exits_low) == (high, low)

@@ -21,10 +21,10 @@ from calibration import (
     Procedure,
     family_of_chains,
 )
+from calibration.policy.exit_rule import NEVER
 from calibration.testing.families import (
     INTERVAL,
     LADDER,
-    NEVER,
     NO_LOW_EXIT,
     VOTE_LADDER,
     full_budget,

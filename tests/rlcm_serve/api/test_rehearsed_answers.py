@@ -112,7 +112,7 @@ async def test_a_comparison_that_fails_is_missing_and_frees_its_place(
 async def test_what_is_compared_is_stored_once_the_database_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlcm_serve.api.monitoring.rehearsals.PAUSE", 0.01)
+    monkeypatch.setattr("rlcm_serve.solving.shadow.background.PAUSE", 0.01)
     async with serving(STOPS_EARLY, settings=settings(tmp_path)) as running:
         await until_running(running)
         assert running.context.rehearsals is not None

@@ -9,6 +9,7 @@ from typing import Any
 from calibration import FULL_BUDGET, ExitPolicy
 from rlcm_serve.core import (
     Budget,
+    Completion,
     Delta,
     GenerationSettings,
     Message,
@@ -18,6 +19,7 @@ from rlcm_serve.core import (
     TokenIds,
 )
 from rlcm_serve.engine.contract import Reasoner
+from rlcm_serve.engine.prompts import FORCED_ANSWER
 
 
 def user(text: str) -> list[Message]:
@@ -30,6 +32,17 @@ def generation(
     """The engine's default generation settings with these changes."""
     settings = {"sampling": engine.identity.sampling} | settings
     return GenerationSettings(budget=budget or engine.identity.budget, **settings)
+
+
+async def forced_answers(
+    engine: Reasoner,
+    prompt: TokenIds,
+    thinking: TokenIds,
+    how: GenerationSettings,
+    count: int = 1,
+) -> tuple[Completion, ...]:
+    r"""Answers forced after `thinking`; their texts begin inside `\boxed{`."""
+    return await engine.continue_after(prompt, thinking, FORCED_ANSWER, how, count)
 
 
 @dataclass

@@ -102,7 +102,7 @@ def compare_with_transformers(
             for tokens in range(INTERVAL, length + 1, INTERVAL)
             if tokens < length or rollout.exit is not ExitReason.BUDGET
         ]
-        if rollout.exit in (ExitReason.NATURAL, ExitReason.BUDGET):
+        if rollout.exit.is_own_end:
             expected.append(length)
         assert [checkpoint.tokens for checkpoint in rollout.readings] == expected
         for checkpoint in rollout.readings:

@@ -29,7 +29,7 @@ from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import EngineDead, NotReady
 from rlcm_serve.solving.service import Service
-from tests.rlcm_serve.engine.asking import generation, think, user
+from tests.rlcm_serve.engine.asking import forced_answers, generation, think, user
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
     Forward,
@@ -188,7 +188,7 @@ def busy_with(engine: VllmEngine) -> list[Callable[[], Awaitable[object]]]:
         return await engine._read_state(prompt)
 
     async def force_answers() -> object:
-        return await engine.force_answers(prompt, (), how, 2)
+        return await forced_answers(engine, prompt, (), how, 2)
 
     async def reason() -> object:
         return await think(engine, prompt, text=True)

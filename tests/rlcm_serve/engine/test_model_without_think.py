@@ -13,7 +13,7 @@ from rlcm_serve.answers.extraction.boxed import last_boxed
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
-from tests.rlcm_serve.engine.asking import generation, think, user
+from tests.rlcm_serve.engine.asking import forced_answers, generation, think, user
 from tests.rlcm_serve.engine.crowd import Forward, compare_inputs_with_transformers
 from tests.rlcm_serve.engine.probes import shipped_probe
 from training.tasks.problems import Split, sample_problems
@@ -40,7 +40,7 @@ async def test_readings_cover_the_whole_completion(thoughtless: Path) -> None:
         (problem,) = sample_problems(Split.VALIDATION, 1, seed=5, levels=(1,))
         prompt = engine.prompt(user(problem.question))
         told = await think(engine, prompt, text=True)
-        (forced,) = await engine.force_answers(prompt, (), generation(engine))
+        (forced,) = await forced_answers(engine, prompt, (), generation(engine))
         assert await engine.entropy_after(prompt, (), generation(engine)) is None
     finally:
         engine.stop()

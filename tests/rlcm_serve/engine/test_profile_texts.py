@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from rlcm_serve.answers.extraction import extractor_named
+from rlcm_serve.answers.extraction.code import CodeExtractor
 from rlcm_serve.core import Budget, Sampling
 from rlcm_serve.engine.identity import default_text, identify_under
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.model_text import ModelText
+from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.errors import ModelRefused, ProfileRefused
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile
 from tests.rlcm_serve.engine.thinking.families import CHATML, FAMILIES, tokenizer_with
@@ -37,6 +39,29 @@ def text_of(family: str, *profiles: Profile) -> ModelText:
     tokenizer = FAMILIES[family].tokenizer()
     files = ModelFiles(Path(), {"vocab_size": len(tokenizer) + 8}, {}, None, Path())
     return default_text(EngineSettings(profiles=profiles), files, tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("profile", "opening"),
+    [
+        (Profile("p"), FORCED_ANSWER),
+        (Profile("p", extractor="code"), CodeExtractor.opening),
+        (Profile("p", extractor="answer-line"), "Answer:"),
+        (Profile("p", extractor="text"), ""),
+        (Profile("p", extractor="json:" + "long " * 50), '{"' + "long " * 50 + '": '),
+        (Profile("p", extractor="json:a", schema={"type": "object"}), ""),
+    ],
+)
+def test_the_room_for_a_forced_answer_is_that_of_the_profiles_opening(
+    profile: Profile, opening: str
+) -> None:
+    """And the fingerprint has the same forced suffix under every extractor."""
+    text = text_of("qwen3")
+    under = text.under_profile(profile)
+    assert under.suffix_tokens == len(under.close(opening))
+    assert under.suffix_text == text.suffix_text
+    if len(opening) > len(FORCED_ANSWER):
+        assert under.suffix_tokens > text.suffix_tokens
 
 
 def prompt_of(text: ModelText, profile: Profile) -> str:

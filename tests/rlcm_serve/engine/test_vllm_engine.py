@@ -15,7 +15,7 @@ from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.facts import EngineFacts
 from rlcm_serve.engine.worker.hooks import SUPPORTED
 from rlcm_serve.errors import RequestRefused
-from tests.rlcm_serve.engine.asking import generation, think, user
+from tests.rlcm_serve.engine.asking import forced_answers, generation, think, user
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.engine
@@ -163,7 +163,7 @@ async def test_without_text_tokens_come_in_larger_steps(engine: VllmEngine) -> N
 async def test_forced_answers_continue_inside_the_box(engine: VllmEngine) -> None:
     prompt = engine.prompt(user(QUESTIONS[0]))
     rollout = (await think(engine, QUESTIONS[0])).rollout
-    completions = await engine.force_answers(prompt, rollout.tokens, generation(engine), 4)
+    completions = await forced_answers(engine, prompt, rollout.tokens, generation(engine), 4)
     assert len(completions) == 4
     assert all(c.text.split("}")[0].lstrip("-").isdigit() for c in completions)
     assert all(1 <= c.tokens <= engine.identity.budget.answer for c in completions)
@@ -215,7 +215,7 @@ async def test_the_same_seed_forces_the_same_answers(engine: VllmEngine) -> None
     prompt = engine.prompt(user(QUESTIONS[0]))
     hot = Sampling(temperature=2.0, top_p=1.0)
     runs = [
-        await engine.force_answers(prompt, (), generation(engine, sampling=hot, seed=seed), 4)
+        await forced_answers(engine, prompt, (), generation(engine, sampling=hot, seed=seed), 4)
         for seed in (2**63, 2**63, 5)
     ]
     assert runs[0] == runs[1]

@@ -1,166 +1,156 @@
-"""A certificate replayed on the readings of live answers."""
+"""A rehearsed certificate replayed on the readings of one live answer."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from calibration import Certificate, ExitPolicy, ExitReason
-from rlcm_serve.core import CancelledSample, Question, Reading, Rollout, Sample, Solution
-from rlcm_serve.evidence.live_replay import Replayed, replayed
-from rlcm_serve.evidence.log import EvidenceLog
+from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.core import (
+    CancelledSample,
+    Message,
+    Question,
+    Reading,
+    Role,
+    Sample,
+    Solution,
+    VoteRule,
+)
+from rlcm_serve.engine.contract import EngineIdentity
+from rlcm_serve.evidence.live_replay import replay_records
 from rlcm_serve.evidence.records import Answered, new_id
-from rlcm_serve.evidence.rehearsal import Rehearsed, rehearse
+from rlcm_serve.evidence.rehearsal import Replayed, replayed
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from tests.rlcm_serve.command_line import Rlcm
-from tests.rlcm_serve.evidence.test_evidence import records
-from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+from rlcm_serve.solving.gate import FamiliarityGate
+from rlcm_serve.solving.guarantees import Guarantees
+from rlcm_serve.solving.solver import Prepared, Solver
+from tests.rlcm_serve.evidence.test_live_replay import SURE, answered, kept, sample
+from tests.rlcm_serve.scripted_engine import (
+    BUDGET,
+    FAMILIARITY_CUTOFF,
+    GATED_IDENTITY,
+    IDENTITY,
+    ScriptedEngine,
+    certificate,
+)
+from tests.rlcm_serve.solving.test_kinds import POOLED
 
-SURE = ExitPolicy(lambda_high=0.9)
-GIVES_UP = ExitPolicy(lambda_low=0.2, patience=16, lambda_high=0.9)
-
-
-def sample(exit_: ExitReason, *confidences: float) -> Sample:
-    """A sample with a reading every 16 tokens; the last one is final where no policy stopped."""
-    ends = exit_ in (ExitReason.NATURAL, ExitReason.BUDGET)
-    last = len(confidences) - 1
-    readings = tuple(
-        Reading(16 * (at + 1), c, is_final=ends and at == last) for at, c in enumerate(confidences)
-    )
-    return Sample(Rollout((1,) * 16 * len(confidences), "hm", exit_, readings), "7", 3)
-
-
-def answered(*samples: Sample, engine: str = "m0", alpha: float = 0.1) -> Answered:
-    solution = Solution(
-        answer="7",
-        confidence=0.5,
-        exit=ExitReason.NATURAL,
-        samples=samples,
-        policy=ExitPolicy(),
-        guarantee=None,
-        no_guarantee_reason="none",
-    )
-    fingerprint = fingerprint_of(replace(IDENTITY, model=engine))
-    question = Question("?", alpha, samples=len(samples))
-    return Answered(new_id(), None, question, solution, None, fingerprint)
+QUESTION = Question("A dial shows 3.", 0.1)
+ONE = certificate({0.1: SURE})
 
 
-def kept(folder: Path, *answers: Answered) -> Path:
-    async def keep() -> None:
-        with closing(EvidenceLog(folder)) as log:
-            for one in answers:
-                await log.keep(one)
-
-    asyncio.run(keep())
-    return folder
+@pytest.fixture(scope="module")
+def grader() -> Iterator[AnswerGrader]:
+    with AnswerGrader() as grader:
+        yield grader
 
 
-def level_of(policy: ExitPolicy, folder: Path, *answers: Answered) -> Rehearsed:
-    (level,) = rehearse(certificate({0.1: policy}), kept(folder, *answers)).levels
-    return level
+def prepared(
+    question: Question, grader: AnswerGrader, *made: Certificate, identity: EngineIdentity
+) -> Prepared:
+    engine = ScriptedEngine()
+    engine.identity = identity
+    return Solver(engine, Guarantees([identity], made), grader).prepare(question)
 
 
-def test_a_policy_that_stops_earlier_saves_what_came_after(tmp_path: Path) -> None:
-    whole = answered(sample(ExitReason.BUDGET, 0.3, 0.95, 0.95, 0.99))
-    assert level_of(SURE, tmp_path, whole) == Rehearsed(
-        0.1, questions=1, samples=1, tokens=64, tokens_at_least=32, known=1
-    )
+def solution(*samples: Sample | CancelledSample) -> Solution:
+    return replace(answered(sample(ExitReason.NATURAL, 0.5)).solution, samples=samples)
 
 
-def test_a_final_reading_is_no_checkpoint(tmp_path: Path) -> None:
-    found = level_of(SURE, tmp_path, answered(sample(ExitReason.NATURAL, 0.3, 0.95)))
-    assert (found.tokens_at_least, found.known, found.undecided) == (32, 1, 0)
+@pytest.mark.parametrize(
+    ("asked", "made"),
+    [
+        (QUESTION, ONE),
+        (replace(QUESTION, max_tokens=BUDGET), ONE),
+        (replace(QUESTION, temperature=0.8, top_p=1.0), ONE),
+        (replace(QUESTION, vote=VoteRule.MAJORITY), ONE),
+        (replace(QUESTION, temperature=0.5), ONE),
+        (replace(QUESTION, seed=7), ONE),
+        (replace(QUESTION, max_tokens=48), ONE),
+        (
+            QUESTION,
+            certificate({0.1: SURE}, fingerprint=fingerprint_of(IDENTITY, max_tokens=48)),
+        ),
+        (replace(QUESTION, schema="{}"), ONE),
+        (replace(QUESTION, context=(Message(Role.SYSTEM, "Be brief."),)), ONE),
+        (
+            replace(
+                QUESTION, context=(Message(Role.USER, "Hi."), Message(Role.ASSISTANT, "Hello."))
+            ),
+            ONE,
+        ),
+        (replace(QUESTION, kind="prose"), POOLED),
+        (replace(QUESTION, kind="logic"), POOLED),
+    ],
+)
+def test_what_counts_is_what_would_have_the_guarantee(
+    asked: Question, made: Certificate, grader: AnswerGrader, tmp_path: Path
+) -> None:
+    """In a rehearsal, and in a replay of records."""
+    ready = prepared(asked, grader, made, identity=IDENTITY)
+    check_counts(ready, made, 0.5, tmp_path)
 
 
-def test_what_is_given_up_is_declined(tmp_path: Path) -> None:
-    unsure = answered(sample(ExitReason.BUDGET, 0.1, 0.1, 0.1))
-    found = level_of(GIVES_UP, tmp_path, unsure)
-    assert (found.tokens_at_least, found.known, found.declined) == (16, 1, 1)
-    answers = replace(GIVES_UP, answer_on_low=True)
-    assert level_of(answers, tmp_path / "again", unsure).declined == 0
+@pytest.mark.parametrize("familiarity", [FAMILIARITY_CUTOFF, 2 * FAMILIARITY_CUTOFF, None])
+def test_unfamiliar_questions_do_not_count(
+    familiarity: float | None, grader: AnswerGrader, tmp_path: Path
+) -> None:
+    made = certificate({0.1: SURE}, fingerprint=fingerprint_of(GATED_IDENTITY))
+    ready = prepared(QUESTION, grader, made, identity=GATED_IDENTITY)
+    check_counts(ready, made, familiarity, tmp_path)
 
 
-def test_a_sample_that_was_stopped_before_says_only_how_long_it_was(tmp_path: Path) -> None:
-    stopped = answered(sample(ExitReason.HIGH, 0.3, 0.8))
-    assert level_of(SURE, tmp_path, stopped) == Rehearsed(
-        0.1, questions=1, samples=1, undecided=1, tokens=32, tokens_at_least=32
-    )
+def check_counts(
+    ready: Prepared, made: Certificate, familiarity: float | None, folder: Path
+) -> None:
+    """Whether an answer counts for the certificate, live and recorded, as its guarantee says."""
+    identity = ready.reasoner.identity
+    gate = FamiliarityGate(identity, QUESTION.on_unfamiliar, familiarity=familiarity)
+    given = replace(solution(sample(ExitReason.BUDGET, 0.3, 0.95)), familiarity=familiarity)
+    is_covered = gate.apply(ready.terms).guarantee is not None
+    assert bool(replayed(made, ready, given)) == is_covered
+    engine, departures = fingerprint_of(identity), ready.terms.asked.departures
+    kept(folder, Answered(new_id(), None, ready.question, given, None, engine, departures))
+    found = replay_records(made, folder)
+    assert (found.levels[0].questions, found.others) == (int(is_covered), int(not is_covered))
 
 
-def test_the_policy_that_answered_gives_what_happened(tmp_path: Path) -> None:
-    happened = answered(sample(ExitReason.HIGH, 0.3, 0.8, 0.9))
-    found = level_of(SURE, tmp_path, happened)
-    assert (found.tokens, found.tokens_at_least, found.undecided) == (48, 48, 0)
+def test_an_answer_without_a_sample_does_not_count(grader: AnswerGrader, tmp_path: Path) -> None:
+    ready = prepared(QUESTION, grader, ONE, identity=IDENTITY)
+    assert replayed(ONE, ready, solution()) == []
+    engine = fingerprint_of(IDENTITY)
+    kept(tmp_path, Answered(new_id(), None, QUESTION, solution(), None, engine))
+    assert replay_records(ONE, tmp_path).others == 1
 
 
-def test_answers_of_another_engine_and_with_other_samples_are_left_out(tmp_path: Path) -> None:
-    one = sample(ExitReason.BUDGET, 0.3, 0.95)
-    folder = kept(tmp_path, answered(one), answered(one, engine="m1"), answered(one, one))
-    found = rehearse(certificate({0.1: SURE}), folder)
-    assert (found.others, found.levels[0].questions) == (2, 1)
-
-
-def test_the_unfinished_line_of_a_killed_process_ends_its_own_chain_alone(tmp_path: Path) -> None:
-    one = answered(sample(ExitReason.BUDGET, 0.3, 0.95))
-    kept(tmp_path, one)
-    (segment,) = tmp_path.glob("*/*.jsonl")
-    with segment.open("a") as file:
-        file.write('{"kind":"ans')
-    assert level_of(SURE, tmp_path, one).questions == 2
-
-
-def test_a_record_that_was_changed_is_named(tmp_path: Path) -> None:
-    kept(tmp_path, answered(sample(ExitReason.BUDGET, 0.3, 0.95)))
-    assert records(tmp_path)
-    (segment,) = tmp_path.glob("*/*.jsonl")
-    segment.write_text(segment.read_text().replace("0.95", "0.15"))
-    with pytest.raises(ValueError, match="it was changed"):
-        rehearse(certificate({0.1: SURE}), tmp_path)
-
-
-def of_samples(policy: ExitPolicy, *samples: Sample | CancelledSample) -> Replayed:
+def of_samples(
+    grader: AnswerGrader, policy: ExitPolicy, *samples: Sample | CancelledSample
+) -> Replayed:
     """What a level for as many samples would have done with an answer."""
-    fitted = replace(fingerprint_of(IDENTITY), samples=len(samples))
-    question = Question("?", 0.1, samples=len(samples))
-    solution = replace(answered(sample(ExitReason.NATURAL, 0.5)).solution, samples=samples)
-    (level,) = replayed(certificate({0.1: policy}, fingerprint=fitted), question, solution)
+    made = certificate({0.1: policy}, fingerprint=fingerprint_of(IDENTITY, len(samples)))
+    question = replace(QUESTION, samples=len(samples))
+    ready = prepared(question, grader, identity=IDENTITY)
+    (level,) = replayed(made, ready, solution(*samples))
     return level
 
 
-def test_a_sample_that_was_cancelled_while_it_answered_has_ended() -> None:
+def test_a_sample_that_was_cancelled_while_it_answered_has_ended(grader: AnswerGrader) -> None:
     """Its five tokens of an answer are no reasoning, and its last reading is no checkpoint."""
     one = sample(ExitReason.NATURAL, 0.3, 0.95)
     ended = one.rollout
     cancelled = CancelledSample(37, ended.readings, ended.tokens, ended)
-    found = of_samples(SURE, one, cancelled)
+    found = of_samples(grader, SURE, one, cancelled)
     assert (found.tokens, found.tokens_at_least, found.undecided) == (64, 64, False)
 
 
-def test_a_sample_that_was_cancelled_while_it_thought_is_as_long_as_its_reasoning() -> None:
+def test_a_sample_that_was_cancelled_while_it_thought_is_as_long_as_its_reasoning(
+    grader: AnswerGrader,
+) -> None:
     one = sample(ExitReason.NATURAL, 0.3, 0.95)
     cancelled = CancelledSample(21, (Reading(16, 0.3),), (1,) * 20)
-    found = of_samples(SURE, one, cancelled)
+    found = of_samples(grader, SURE, one, cancelled)
     assert (found.tokens, found.tokens_at_least, found.undecided) == (52, 52, True)
-
-
-def test_the_command_says_it_in_words(tmp_path: Path, rlcm: Rlcm) -> None:
-    made: Certificate = certificate({0.05: None, 0.1: SURE})
-    made.save(tmp_path / "c.json")
-    folder = kept(tmp_path / "e", answered(sample(ExitReason.BUDGET, 0.3, 0.95, 0.95, 0.99)))
-    status, said, _ = rlcm(f"replay {tmp_path}/c.json {folder} --live")
-    assert status == 0
-    assert (
-        "alpha 0.1: 50.0% fewer reasoning tokens on 1 questions; 0 of 1 samples would have thought "
-        "on; abstentions on 0 of 1" in " ".join(said.split())
-    )
-
-
-def test_a_folder_that_does_not_exist_is_said(tmp_path: Path, rlcm: Rlcm) -> None:
-    certificate({0.1: SURE}).save(tmp_path / "c.json")
-    status, said, error = rlcm(f"replay {tmp_path}/c.json {tmp_path}/none --live")
-    assert (status, said) == (1, "")
-    assert f"there is no folder {tmp_path}/none: give the folder of records" in error

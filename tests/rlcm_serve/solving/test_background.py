@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
-from rlcm_serve.solving.shadow.background import BackgroundTasks, attempt
+from rlcm_serve.errors import DatabaseRefused
+from rlcm_serve.solving.shadow import background
+from rlcm_serve.solving.shadow.background import BackgroundTasks, attempt, stored
 
 
 async def fails(error: Exception) -> None:
@@ -48,3 +50,23 @@ async def test_a_task_that_the_stop_ends_stores_what_it_knows(
     await tasks.close()
     assert stored == ["missing"]
     assert not caplog.messages
+
+
+@pytest.mark.parametrize("tries", [1, 3, 4])
+async def test_what_is_not_stored_is_tried_again_for_some_time(
+    tries: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(background, "PAUSE", 0.0)
+    monkeypatch.setattr(background, "TRIES", 3)
+    made = 0
+
+    async def write() -> bool:
+        nonlocal made
+        made += 1
+        if made == 2:
+            raise DatabaseRefused("the disk is gone", "the disk is gone")
+        return made == tries
+
+    await stored(write, "the run")
+    assert made == min(tries, 3)
+    assert caplog.messages == (["the run was not stored"] if tries > 3 else [])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from rlcm_serve.evidence.live_replay import Replayed
+from rlcm_serve.evidence.rehearsal import Replayed
 from rlcm_serve.monitoring.records import Label
 from rlcm_serve.settings.shares import AuditShares
 from rlcm_serve.store.answers.draws import draw_of

@@ -15,7 +15,6 @@ Node = int | Fraction | tuple[Any, ...]
 POINTS = (0, 1)
 _MOST_BITS = 1 << 14
 """A rational number with more bits is refused."""
-_LARGEST_DENOMINATOR = 10**6
 _RADIANS = frozenset(("sin", "cos", "tan", "cot", "sec", "csc"))
 
 

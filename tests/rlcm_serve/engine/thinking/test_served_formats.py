@@ -15,7 +15,7 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.profiles.profile import Profile
-from tests.rlcm_serve.engine.asking import generation, think, user
+from tests.rlcm_serve.engine.asking import forced_answers, generation, think, user
 from tests.rlcm_serve.engine.thinking.families import FAMILIES
 from tests.rlcm_serve.engine.thinking.memorised import memorise
 
@@ -154,14 +154,14 @@ async def test_after_an_exit_the_answer_is_forced_where_answers_are(serving: Ser
     assert len(told.rollout.tokens) == INTERVAL
     assert told.rollout.answer_text is None
     prompt = engine.prompt(user(ASKED))
-    (forced,) = await engine.force_answers(prompt, told.rollout.tokens, generation(engine))
+    (forced,) = await forced_answers(engine, prompt, told.rollout.tokens, generation(engine))
     assert forced.text == AFTER_FORCING, "the model knows this only behind its own markup"
     assert engine.identity.forced_suffix == serving.spoken.forced + FORCED_ANSWER
 
 
 async def test_an_answer_is_forced_before_the_first_token(serving: Serving) -> None:
     engine = serving.engine
-    (forced,) = await engine.force_answers(engine.prompt(user(ASKED)), (), generation(engine))
+    (forced,) = await forced_answers(engine, engine.prompt(user(ASKED)), (), generation(engine))
     assert forced.text == AFTER_FORCING
 
 

@@ -12,7 +12,7 @@ from calibration import FULL_BUDGET
 from rlcm_serve.core import Budget, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import RequestRefused
-from tests.rlcm_serve.engine.asking import generation, user
+from tests.rlcm_serve.engine.asking import forced_answers, generation, user
 from tests.rlcm_serve.engine.channels import CHANNELS, front_end
 from tests.rlcm_serve.engine.crowd import (
     Forward,
@@ -62,7 +62,7 @@ async def test_what_is_closed_early_is_gone_from_vllm_itself(cramped: VllmEngine
         await asyncio.sleep(0)
         assert vllm_says("num_requests_running") > 0
     # vLLM hears of the ends before it hears of this, which is over by the next checkpoint.
-    await cramped.force_answers(prompt, (), generation(cramped, Budget(1, answer=8)))
+    await forced_answers(cramped, prompt, (), generation(cramped, Budget(1, answer=8)))
     assert vllm_says("num_requests_running") == 0
 
 

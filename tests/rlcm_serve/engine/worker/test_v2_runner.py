@@ -12,7 +12,7 @@ from rlcm_serve.core import Budget, Message, Role, Sampling
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
-from tests.rlcm_serve.engine.asking import generation, think, user
+from tests.rlcm_serve.engine.asking import forced_answers, generation, think, user
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
     Forward,
@@ -98,6 +98,6 @@ async def test_forced_answers_come_from_the_cached_prefix(cramped: VllmEngine) -
     how = generation(cramped, Budget(20, 8))
     first, again = [await think(cramped, prompt, FULL_BUDGET, how) for _ in range(2)]
     assert again.rollout.cached_prompt_tokens > first.rollout.cached_prompt_tokens
-    answers = await cramped.force_answers(prompt, again.rollout.tokens, how, 4)
+    answers = await forced_answers(cramped, prompt, again.rollout.tokens, how, 4)
     assert len(answers) == 4
     assert all(1 <= one.tokens <= 8 for one in answers)
