@@ -222,6 +222,15 @@ class CalibrationStore:
         with self._database.session() as session:
             return _move(session, job, before, after, values)
 
+    def require(self, session: Session, job: Calibration, state: JobState) -> None:
+        """Returns if a job is in this state, and keeps it there until the transaction ends.
+
+        Raises:
+            Conflict: it is in another one.
+        """
+        if not _move(session, job, (state,), state):
+            raise Conflict(f"calibration {job.id} is no longer {state}")
+
     def cancel(self, id_: str) -> None:
         """Cancels a job. `delete_recordings` of `rlcm_serve.store.upkeep.removal` does the rest.
 

@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -278,10 +278,20 @@ class CertificateStore:
         with self._database.reading() as session:
             self._activable(session, id_, identities)
 
-    def activate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:
+    def activate(
+        self,
+        id_: str,
+        identities: Sequence[EngineIdentity],
+        require: Callable[[Session], None] | None = None,
+    ) -> Guarantees:
         """Activates a certificate, which replaces any other one of its procedure.
 
         Its rehearsal ends: from now on the answers are its own.
+
+        Args:
+            id_: of the certificate.
+            identities: of the engine.
+            require: raises if it must not be activated any more; called in the same transaction.
 
         Returns:
             The new active guarantees.
@@ -294,6 +304,8 @@ class CertificateStore:
         """
         with self._writing, self._database.session() as session:
             self._take_turns(session)
+            if require is not None:
+                require(session)
             certificate = self._activable(session, id_, identities)
             for other in _active_in(session, slot_of(certificate)):
                 other.state = STORED
