@@ -22,7 +22,7 @@ from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
-from rlcm_serve.store.calibration_tables import LeaseRow
+from rlcm_serve.store.calibration_tables import CalibrationRow, LeaseRow
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
@@ -439,6 +439,33 @@ async def test_a_running_job_is_cancelled_and_the_next_one_runs(database: Databa
         here.engine.held = 0
         assert (await here.ended(waiting)).state is JobState.DONE
         assert here.engine.thinking == 0
+
+
+async def test_a_job_that_cannot_be_read_stops_no_other_one(database: Database) -> None:
+    CalibrationStore(database).create("cal_1", REQUEST, PROBLEMS)
+    with database.session() as session:
+        newer = REQUEST.to_json()[:-1] + ', "later": 1}'
+        session.execute(update(CalibrationRow).values(asked=newer))
+    async with running(database) as here:
+        assert (await here.run()).state is JobState.DONE
+
+
+async def test_jobs_go_on_after_an_unexpected_error(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(calibration_jobs, "RETRY", 0.1)
+    free, calls = Leases.free, Counter[str]()
+
+    def failing(leases: Leases) -> list[str]:
+        calls["free"] += 1
+        if calls["free"] < 3:
+            raise TypeError("a fault of ours")
+        return free(leases)
+
+    monkeypatch.setattr(Leases, "free", failing)
+    async with running(database) as here:
+        assert (await here.run()).state is JobState.DONE
+    assert caplog.messages.count("no calibration job can be run; trying again") == 1
 
 
 @pytest.mark.parametrize("step", ["fit", "activate"])
