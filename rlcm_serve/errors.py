@@ -31,7 +31,8 @@ RlcmError
 |   '-- NoReport        the certificate has no report data
 |-- KeyReused           an Idempotency-Key that came with another request before
 '-- Conflict            the current state does not allow the request
-    '-- StillRunning    the first request with this Idempotency-Key has not ended
+    |-- StillRunning    the first request with this Idempotency-Key has not ended
+    '-- UnreadableJob   another release made the calibration job
 """
 
 from __future__ import annotations
@@ -281,4 +282,14 @@ class StillRunning(Conflict):
     def __init__(self) -> None:
         super().__init__(
             "the first request with this Idempotency-Key is still running: retry for its answer"
+        )
+
+
+class UnreadableJob(Conflict):
+    """A calibration job that asks for what this release does not know."""
+
+    def __init__(self, id_: str, why: Exception) -> None:
+        super().__init__(
+            f"calibration {id_} was made by another release, and this one cannot read it ({why}): "
+            "use that release, or post its problems again"
         )

@@ -102,6 +102,7 @@ def create_app(
                 context.evidence.close()
             context.service.stop()
             context.workers.close()
+            context.grading.close()
 
     # No documentation pages: they load scripts from other hosts. /openapi.json stays.
     app = FastAPI(

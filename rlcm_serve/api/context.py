@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 from rlcm_serve.admission import RateLimits
+from rlcm_serve.api.monitoring.grading import Grading
 from rlcm_serve.api.server.workers import Workers
 from rlcm_serve.page import Assets
 from rlcm_serve.solving.cache_salts import CacheSalts
@@ -52,6 +53,7 @@ class Context:
     tracing: Tracing = field(default_factory=Tracing)
     assets: Assets = field(default_factory=Assets)
     workers: Workers = field(default_factory=Workers)
+    grading: Grading = field(default_factory=Grading)
     cache_salts: CacheSalts = field(default_factory=CacheSalts)
     rates: RateLimits = field(default_factory=RateLimits)
     evidence: EvidenceLog | None = None

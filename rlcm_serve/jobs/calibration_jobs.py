@@ -16,7 +16,14 @@ from dataclasses import replace
 from functools import partial
 
 from rlcm_serve.engine.contract import EngineIdentity
-from rlcm_serve.errors import DatabaseRefused, EngineDead, NotFound, NotReady
+from rlcm_serve.errors import (
+    Conflict,
+    DatabaseRefused,
+    EngineDead,
+    NotFound,
+    NotReady,
+    UnreadableJob,
+)
 from rlcm_serve.jobs.extension import extending
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.replacement import replacing, require_audited
@@ -227,12 +234,14 @@ class CalibrationJobs:
         return task if running == id_ else None
 
     async def _run_jobs(self) -> None:
+        has_failed = False
         while True:
             self._posted.clear()
             try:
                 if (job := await self._next()) is not None:
                     await self._run(job)
                     continue
+                has_failed = False
                 with suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_EVERY):
                         await self._posted.wait()
@@ -240,6 +249,11 @@ class CalibrationJobs:
                 await asyncio.sleep(READY_POLL)
             except DatabaseRefused as error:
                 self._runner.note_trouble(error)
+                await asyncio.sleep(RETRY)
+            except Exception:  # jobs must not stop in silence  # noqa: BLE001
+                if not has_failed:
+                    _log.exception("no calibration job can be run; trying again")
+                has_failed = True
                 await asyncio.sleep(RETRY)
 
     async def _next(self) -> Calibration | None:
@@ -254,7 +268,7 @@ class CalibrationJobs:
         for id_ in free:
             if self._still_waits(id_):
                 continue
-            with suppress(NotFound):  # it was deleted in the meantime
+            with suppress(NotFound, UnreadableJob):  # deleted in the meantime, or another release's
                 job = await self._threads.read(self.store.get, id_)
                 if await self._is_for_us(job) and await self._threads.write(
                     self._leases.claim, job
@@ -297,7 +311,7 @@ class CalibrationJobs:
             try:
                 old = await self._threads.read(self.store.ended_before, time.time() - after)
                 for id_ in old:
-                    with suppress(NotFound):
+                    with suppress(NotFound, Conflict):
                         await self.delete(id_)
                         _log.info("calibration %s is deleted, as delete_jobs_after_s asks", id_)
             except DatabaseRefused as error:

@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from calibration import Certificate, CertifiedLevel
@@ -225,7 +226,12 @@ class JobRunner:
         )
 
     async def _finish(self, job: Calibration, fitted: Fitted) -> None:
-        """Stores and activates the certificates. Repeating it after a kill changes nothing."""
+        """Stores and activates the certificates. Repeating it after a kill changes nothing.
+
+        Raises:
+            Conflict: another process has cancelled the job.
+        """
+        await self._move_on(job, JobState.FITTING, JobState.FITTING)
         add, origin = self._certificates.add, f"{JOB}{job.id}"
         made = [certificate for certificate, _ in fitted.made]
         for certificate, report in fitted.made:
@@ -252,8 +258,9 @@ class JobRunner:
             await self._activate(job, certificate)
 
     async def _activate(self, job: Calibration, certificate: Certificate) -> None:
+        still = partial(self.jobs.require, job=job, state=JobState.FITTING)
         try:
-            await activate(self._certificates, self._service, certificate.id)
+            await activate(self._certificates, self._service, certificate.id, still)
         except (CertificateMismatch, SignatureRefused, NotReady, EngineDead) as error:
             await self._log(job, f"not activated: {error}")
         else:

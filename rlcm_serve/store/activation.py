@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import NoReturn
+
+from sqlalchemy.orm import Session
 
 from rlcm_serve.errors import CertificateMismatch, DatabaseRefused, NotReady
 from rlcm_serve.solving.service import Service
@@ -16,8 +19,15 @@ FOLLOW_EVERY = 0.5
 _log = logging.getLogger(__name__)
 
 
-async def activate(store: CertificateStore, service: Service, id_: str) -> None:
+async def activate(
+    store: CertificateStore,
+    service: Service,
+    id_: str,
+    require: Callable[[Session], None] | None = None,
+) -> None:
     """Activates a certificate for all later questions, and for every later start.
+
+    The arguments are those of `CertificateStore.activate`; what `require` raises is raised, too.
 
     Raises:
         NotReady: no engine has started yet, so there is nothing to compare the certificate with.
@@ -28,7 +38,7 @@ async def activate(store: CertificateStore, service: Service, id_: str) -> None:
     """
     async with store.changing:
         identities = service.guarantees.identities
-        service.use(await store.threads.write(store.activate, id_, identities))
+        service.use(await store.threads.write(store.activate, id_, identities, require))
 
 
 async def require_activable(store: CertificateStore, service: Service, id_: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from calibration.traces.fingerprint import Fingerprint
-from rlcm_serve.errors import Conflict, KeyReused, NotFound
+from rlcm_serve.errors import Conflict, KeyReused, NotFound, RequestRefused, UnreadableJob
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.store.calibration_tables import (
@@ -43,6 +45,7 @@ LOG_LINES = 200
 """Log lines kept per job."""
 _BATCH = 100
 """Recordings fetched at a time."""
+_log = logging.getLogger(__name__)
 
 
 class CalibrationStore:
@@ -50,6 +53,7 @@ class CalibrationStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._warned: set[str] = set()
 
     def create(
         self,
@@ -134,6 +138,7 @@ class CalibrationStore:
 
         Raises:
             NotFound: there is no such job, or the caller may not know of it.
+            UnreadableJob: it is of another release; the log says so once.
         """
         with self._database.reading() as session:
             row = _find(session, id_)
@@ -142,11 +147,14 @@ class CalibrationStore:
                 raise _unknown(id_)
             (done,) = _done(session, [row.number])
             log = _last_lines(session, row.number, LOG_LINES)
-            job = _calibration(row, owner, done, _has_traces(session, row.number), log)
+            job = self._read(row, owner, done, _has_traces(session, row.number), log)
             return replace(job, of_kinds=_of_kinds(session, row.number))
 
     def all(self, limit: int = 100, caller: Caller = ANYONE) -> list[Calibration]:
-        """The latest jobs that the caller may see, the newest first, without their logs."""
+        """The latest jobs that the caller may see, the newest first, without their logs.
+
+        A job that cannot be read is left out; the log says so once.
+        """
         latest = (
             select(CalibrationRow, OwnerRow)
             .outerjoin(OwnerRow, OwnerRow.id == CalibrationRow.id)
@@ -158,10 +166,11 @@ class CalibrationStore:
         with self._database.reading() as session:
             rows = session.execute(latest).all()
             finished = _done(session, [row.number for row, _ in rows])
-            return [
-                _calibration(row, owner, done, _has_traces(session, row.number))
-                for (row, owner), done in zip(rows, finished, strict=True)
-            ]
+            jobs = []
+            for (row, owner), done in zip(rows, finished, strict=True):
+                with suppress(UnreadableJob):
+                    jobs.append(self._read(row, owner, done, _has_traces(session, row.number)))
+            return jobs
 
     def latest(self, jobs: int, lines: int, caller: Caller = ANYONE) -> list[Calibration]:
         """The latest jobs that the caller may see, each with the last lines of its log."""
@@ -222,6 +231,15 @@ class CalibrationStore:
         with self._database.session() as session:
             return _move(session, job, before, after, values)
 
+    def require(self, session: Session, job: Calibration, state: JobState) -> None:
+        """Returns if a job is in this state, and keeps it there until the transaction ends.
+
+        Raises:
+            Conflict: it is in another one.
+        """
+        if not _move(session, job, (state,), state):
+            raise Conflict(f"calibration {job.id} is no longer {state}")
+
     def cancel(self, id_: str) -> None:
         """Cancels a job. `delete_recordings` of `rlcm_serve.store.upkeep.removal` does the rest.
 
@@ -280,6 +298,28 @@ class CalibrationStore:
                     "rollout is recorded"
                 )
             return found.parquet
+
+    def _read(
+        self,
+        row: CalibrationRow,
+        owner: OwnerRow | None,
+        done: int,
+        has_traces: bool,
+        log: Sequence[LogLine] = (),
+    ) -> Calibration:
+        """The job of a row.
+
+        Raises:
+            UnreadableJob: another release made it.
+        """
+        try:
+            return _calibration(row, owner, done, has_traces, log)
+        except (TypeError, ValueError, LookupError, RequestRefused) as error:
+            unreadable = UnreadableJob(row.id, error)
+            if row.id not in self._warned:
+                self._warned.add(row.id)
+                _log.error("%s", unreadable)
+            raise unreadable from error
 
 
 def _require_last(session: Session, id_: str) -> None:
@@ -398,7 +438,7 @@ def _calibration(
     owner: OwnerRow | None,
     done: int,
     has_traces: bool,
-    log: Sequence[LogLine] = (),
+    log: Sequence[LogLine],
 ) -> Calibration:
     return Calibration(
         id=row.id,

@@ -12,7 +12,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import profiles_of
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.slots import slot_of, slots_of
-from rlcm_serve.store.answers.restoring import Restoring
+from rlcm_serve.store.answers.restoring import Restoring, Withdrawals
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.answers.withdrawals import restore, withdrawn
 from rlcm_serve.store.certificate_table import (
@@ -145,8 +145,9 @@ class CertificateStore:
         """
         with self._database.reading() as session:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
-            certificates = self._active(session, identities).served if identities else []
             known = self._known(rows.values())
+            past = Withdrawals(session, known.values)
+            certificates = self._active(session, identities, past).served if identities else []
             active = {certificate.id for certificate in certificates}
             fits = {id_: _fit(certificate, identities) for id_, certificate in known.items()}
             added = {id_: rows[id_].added if id_ in rows else None for id_ in known}
@@ -162,9 +163,7 @@ class CertificateStore:
                     verified=self._evidence.verified(session, certificate),
                     refusal=self._evidence.refusal(session, certificate)
                     # What was activated before its slot's withdrawal is served.
-                    or (
-                        None if id_ in active else self._objection(session, certificate, added[id_])
-                    ),
+                    or (None if id_ in active else past.objection(certificate, added[id_])),
                     withdrawn=reasons.get(id_),
                 )
                 for id_, certificate in known.items()
@@ -227,7 +226,7 @@ class CertificateStore:
         with self._writing, self._database.session() as session:
             # A file that is not served after a withdrawal can be stored, and activated then.
             is_file = certificate.id in self._files
-            wanted = not is_file or self._restoring(session, certificate) is not None
+            wanted = not is_file or self._past(session).restoring(certificate) is not None
             if wanted and session.get(StoredCertificate, certificate.id) is None:
                 session.add(_row(certificate, origin, slot, STORED))
             if report is not None:
@@ -238,7 +237,7 @@ class CertificateStore:
     def restoring(self, certificate: Certificate) -> Restoring | None:
         """What the next certificate of this one's procedure must be like, after a withdrawal."""
         with self._database.reading() as session:
-            return self._restoring(session, certificate)
+            return self._past(session).restoring(certificate)
 
     def is_replaced(self, digest: str, slot: str, served: Sequence[Certificate]) -> bool:
         """Whether a certificate that was active has no place any more.
@@ -279,10 +278,20 @@ class CertificateStore:
         with self._database.reading() as session:
             self._activable(session, id_, identities)
 
-    def activate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:
+    def activate(
+        self,
+        id_: str,
+        identities: Sequence[EngineIdentity],
+        require: Callable[[Session], None] | None = None,
+    ) -> Guarantees:
         """Activates a certificate, which replaces any other one of its procedure.
 
         Its rehearsal ends: from now on the answers are its own.
+
+        Args:
+            id_: of the certificate.
+            identities: of the engine.
+            require: raises if it must not be activated any more; called in the same transaction.
 
         Returns:
             The new active guarantees.
@@ -295,6 +304,8 @@ class CertificateStore:
         """
         with self._writing, self._database.session() as session:
             self._take_turns(session)
+            if require is not None:
+                require(session)
             certificate = self._activable(session, id_, identities)
             for other in _active_in(session, slot_of(certificate)):
                 other.state = STORED
@@ -317,7 +328,8 @@ class CertificateStore:
         with self._writing, self._database.session() as session:
             self._take_turns(session)
             self._find(session, id_)
-            if id_ not in {one.id for one in self._active(session, identities).served}:
+            served = self._active(session, identities, self._past(session)).served
+            if id_ not in {one.id for one in served}:
                 raise Conflict(f"certificate {id_} is not active, so it cannot be deactivated")
             self._set_state(session, id_, WITHDRAWN)
             return self._guarantees(session, identities)
@@ -345,7 +357,7 @@ class CertificateStore:
         if why := self._evidence.refusal(session, certificate):
             raise SignatureRefused(why)
         row = session.get(StoredCertificate, id_)
-        if why := self._objection(session, certificate, None if row is None else row.added):
+        if why := self._past(session).objection(certificate, None if row is None else row.added):
             raise Conflict(why)
         return certificate
 
@@ -356,7 +368,7 @@ class CertificateStore:
             session.execute(text(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"))
 
     def _guarantees(self, session: Session, identities: Sequence[EngineIdentity]) -> Guarantees:
-        served, unsigned, refused = self._active(session, identities)
+        served, unsigned, refused = self._active(session, identities, self._past(session))
         verified = {one.id: self._evidence.verified(session, one) for one in served}
         lost = withdrawn(session, [one.digest for one in served])
         for id_, why in refused.items():
@@ -370,18 +382,11 @@ class CertificateStore:
         """By id, the certificates of the files and of rows."""
         return {id_: one for id_, (one, _) in self._files.items()} | _readable(rows)
 
-    def _restoring(self, session: Session, certificate: Certificate) -> Restoring | None:
+    def _past(self, session: Session) -> Withdrawals:
         def known() -> Iterable[Certificate]:
             return self._known(session.scalars(select(StoredCertificate))).values()
 
-        return Restoring.of(session, certificate, known)
-
-    def _objection(
-        self, session: Session, certificate: Certificate, added: float | None
-    ) -> str | None:
-        """Why it cannot take the place of a withdrawn certificate; `added` None for a file."""
-        restoring = self._restoring(session, certificate)
-        return None if restoring is None else restoring.objection(certificate, added)
+        return Withdrawals(session, known)
 
     def _find(self, session: Session, id_: str) -> tuple[Certificate, str]:
         """The certificate and its origin."""
@@ -404,7 +409,9 @@ class CertificateStore:
         row.state = state
         session.flush()
 
-    def _active(self, session: Session, identities: Sequence[EngineIdentity]) -> _Chosen:
+    def _active(
+        self, session: Session, identities: Sequence[EngineIdentity], past: Withdrawals
+    ) -> _Chosen:
         decided = {row.id: row for row in session.scalars(select(StoredCertificate))}
         activated = _readable(row for row in decided.values() if row.state == ACTIVE)
         fitting = [one for one in activated.values() if _fit(one, identities).profiles]
@@ -420,7 +427,7 @@ class CertificateStore:
             chosen.unsigned.extend(one for one in candidates if one not in signed)
             free = [one for one in signed if slot_of(one) not in taken]
             if candidates is files:
-                why = {one.id: self._objection(session, one, None) for one in free}
+                why = {one.id: past.objection(one, None) for one in free}
                 chosen.refused.update((id_, one) for id_, one in why.items() if one)
             served = [one for one in free if one.id not in chosen.refused]
             chosen.served.extend(served)

@@ -153,7 +153,7 @@ class Database:
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not file.exists():
-                file.touch()
+                file.touch(mode=0o600)  # SQLite's files beside it get the same
         except OSError as error:
             raise self._unusable(UNREACHABLE, error) from error
 

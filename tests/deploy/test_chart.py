@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -46,6 +47,13 @@ def rendered(*values: str) -> dict[str, Any]:
 def container(deployment: dict[str, Any]) -> dict[str, Any]:
     (only,) = deployment["spec"]["template"]["spec"]["containers"]
     return only
+
+
+def notes() -> str:
+    """What Helm shows after an install."""
+    ran = helm("install", "mine", CHART, "--dry-run=client", "--set", PLAIN[0])
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 @pytest.mark.parametrize("values", [PLAIN, FULL])
@@ -114,6 +122,21 @@ def test_a_pod_is_given_the_time_to_finish() -> None:
     assert pod["terminationGracePeriodSeconds"] > 90
 
 
+def test_no_service_of_the_namespace_adds_variables() -> None:
+    """A Service named rlcm makes RLCM_SERVICE_HOST, an unknown setting: no replica would start."""
+    assert rendered(*PLAIN)["Deployment"]["spec"]["template"]["spec"]["enableServiceLinks"] is False
+    (overrides,) = re.findall(r"--overrides='(.*)' -- keys new", notes())
+    assert json.loads(overrides)["spec"] == {"enableServiceLinks": False}
+
+
+def test_the_alerts_find_the_job_of_the_pod_monitor() -> None:
+    made = rendered(*FULL)
+    labels = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    job = labels[made["PodMonitor"]["spec"]["jobLabel"]]
+    alerts = (ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r'job="(.*?)"', alerts)) == {job}
+
+
 def test_probes_ask_routes_that_exist() -> None:
     serve = container(rendered(*PLAIN)["Deployment"])
     asked = {name: serve[f"{name}Probe"]["httpGet"]["path"] for name in ("liveness", "readiness")}
@@ -156,7 +179,5 @@ def test_the_chart_has_the_version_of_the_package() -> None:
 
 
 def test_the_notes_say_how_to_make_the_first_key() -> None:
-    ran = helm("install", "mine", CHART, "--dry-run=client", "--set", PLAIN[0])
-    assert ran.returncode == 0, ran.stderr
-    (command,) = re.findall(r"-- (keys new .*)", ran.stdout)
+    (command,) = re.findall(r"-- (keys new .*)", notes())
     assert command == "keys new --name first --scope admin --scope solve"

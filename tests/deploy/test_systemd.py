@@ -37,3 +37,8 @@ def test_it_starts_the_service_with_settings_that_exist() -> None:
     assert ours == {"state"}
     assert ours <= set(Settings.model_fields)
     assert assignments()["ExecStart"].split()[1:] == ["serve", "--port", "%i"]
+
+
+def test_the_state_folder_is_the_users_alone() -> None:
+    """It holds keys' digests, questions and answers; by default systemd lets everybody read it."""
+    assert (assignments()["StateDirectoryMode"], assignments()["UMask"]) == ("0700", "0077")

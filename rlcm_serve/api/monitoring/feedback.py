@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.answers.profile_graders import verdicts_of
+from rlcm_serve.api.access import tenant_of
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.wire.monitoring.feedback import FeedbackItem, FeedbackResponse, RefusedLabel
+from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotFound, ProfileRefused, RequestRefused
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import Label
@@ -22,6 +25,9 @@ from rlcm_serve.telemetry.contract import Evaluation
 
 GRADING_S = 30.0
 """Seconds for the references of one request; the rest is refused, and may be sent again."""
+
+_Graded = tuple[list[Label], list[RefusedLabel]]
+"""The labels, and those that are refused."""
 
 
 def monitoring_of(context: Context) -> LiveMonitoring:
@@ -42,21 +48,23 @@ async def take_labels(
 
     Raises:
         NotFound: monitoring is off.
-        NotReady: references came before the engine's profiles are known.
+        NotReady: references came before the engine's profiles are known, or the service stops.
+        Overloaded: too many requests with references wait already, or too many of this caller.
         DatabaseRefused: the store cannot be used; a part of the labels may be stored.
     """
     monitoring = monitoring_of(context)
     await monitoring.writer.written()  # an answer may be labelled at once
     threads = context.database.threads
     known = await threads.read(monitoring.answers.find, [item.id for item in items], caller)
-    verdicts: dict[str, Verdicts] = {}
-    if any(item.reference is not None for item in items):
-        verdicts = _verdicts(context)
     is_trusted = context.settings.tested_labels != "trusted" or caller.may(Scope.LABEL)
     to_skip, not_skipped = _to_skip(items, known, is_trusted=is_trusted)
-    labels, refused = await asyncio.to_thread(
-        _graded, items, known, caller.key_id, verdicts, monitoring.draw
-    )
+    grade = partial(_graded, items, known, caller.key_id, monitoring.draw)
+    if any(item.reference is not None and item.id in known for item in items):
+        identities = context.service.guarantees.identities
+        graded = partial(_with_grader, grade, identities)
+        labels, refused = await context.grading.run(tenant_of(caller), graded)
+    else:
+        labels, refused = grade({})
     if not is_trusted:
         labels = [replace(label, trusted=False) for label in labels]
     done = await threads.write(monitoring.answers.label, labels, caller)
@@ -81,12 +89,14 @@ def _evaluation(label: Label) -> Evaluation:
     return Evaluation("correctness", word, score, response_id=label.id)
 
 
-def _verdicts(context: Context) -> dict[str, Verdicts]:
-    """The verdicts of each profile that is served."""
-    found = {}
-    for identity in context.service.guarantees.identities:
-        found[identity.profile.name] = verdicts_of(identity.profile, context.service.grader)
-    return found
+def _with_grader(
+    grade: Callable[[Mapping[str, Verdicts]], _Graded],
+    identities: Sequence[EngineIdentity],
+    math: AnswerGrader,
+) -> _Graded:
+    """What `grade` makes of the verdicts of each profile that is served."""
+    profiles = [identity.profile for identity in identities]
+    return grade({profile.name: verdicts_of(profile, math) for profile in profiles})
 
 
 def _to_skip(
@@ -112,9 +122,9 @@ def _graded(
     items: Sequence[FeedbackItem],
     known: Mapping[str, KnownAnswer],
     by: str | None,
-    verdicts: Mapping[str, Verdicts],
     draw: AuditDraw,
-) -> tuple[list[Label], list[RefusedLabel]]:
+    verdicts: Mapping[str, Verdicts],
+) -> _Graded:
     """The labels, and those that are refused. References may take up to `GRADING_S` seconds."""
     labels, refused = [], []
     until = time.monotonic() + GRADING_S

@@ -108,7 +108,7 @@ async def list_calibrations(context: ContextOfApp, caller: MaySolve) -> Calibrat
     )
 
 
-@router.get("/calibrations/{id}", **keyed(require_solve, 404, 422, 503))
+@router.get("/calibrations/{id}", **keyed(require_solve, 404, 409, 422, 503))
 async def read_calibration(id_: JobId, context: ContextOfApp, caller: MaySolve) -> CalibrationBody:
     """Returns a calibration job: its progress, log and result."""
     return await _body(context, await context.jobs.get(id_, caller))
@@ -117,7 +117,7 @@ async def read_calibration(id_: JobId, context: ContextOfApp, caller: MaySolve) 
 @router.get(
     "/calibrations/{id}/events",
     response_class=Response,
-    **keyed(require_solve, 404, 422, 503, responses=_STREAM),
+    **keyed(require_solve, 404, 409, 422, 503, responses=_STREAM),
 )
 async def watch_calibration(id_: JobId, context: ContextOfApp, caller: MaySolve) -> Response:
     """Streams the state of a job, now and whenever it changes, until the job ends."""

@@ -236,6 +236,7 @@ async def drain(context: Context) -> None:
     """Refuses new requests, gives running ones `drain_s` seconds to finish, then ends them."""
     context.admission.close()
     context.aggregations.close()
+    context.grading.drain()
     context.draining.close()
     try:
         async with asyncio.timeout(context.settings.drain_s):

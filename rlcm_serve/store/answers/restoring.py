@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple, Self
+from functools import cached_property
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -35,32 +37,6 @@ class Restoring(NamedTuple):
     delta: float
     since: float
     used: frozenset[str]
-
-    @classmethod
-    def of(
-        cls, session: Session, certificate: Certificate, known: Callable[[], Iterable[Certificate]]
-    ) -> Self | None:
-        """What is demanded in the slot of a certificate; None if nothing was withdrawn there.
-
-        Args:
-            session: that reads the withdrawals.
-            certificate: of the slot.
-            known: returns all certificates that are known. Their slots are computed again, because
-                a withdrawal may be stored under the slot of an earlier release.
-        """
-        rows = session.scalars(select(WithdrawalRow).order_by(WithdrawalRow.time)).all()
-        if not rows:
-            return None
-        slot, slots = slot_of(certificate), slots_of(certificate)
-        alike = {one.digest: one for one in known() if slot_of(one) == slot}
-        rows = [row for row in rows if row.slot in slots or row.certificate in alike]
-        if not rows:
-            return None
-        times = len(rows)
-        delta = rows[0].delta / (times * (times + 1))
-        lost = (alike[row.certificate] for row in rows if row.certificate in alike)
-        used = frozenset(one.calibration_digest for one in lost)
-        return cls(rows[-1].certificate, times, delta, rows[-1].time, used)
 
     def objection(self, certificate: Certificate, added: float | None) -> str | None:
         """Why a certificate must not be activated in this slot; None if it may.
@@ -95,3 +71,48 @@ class Restoring(NamedTuple):
                 f"{self.delta:g} now. `rlcm recalibrate` fits with that"
             )
         return None
+
+
+class Withdrawals:
+    """All withdrawals, as one transaction sees them: they are read at most once.
+
+    Args:
+        session: that reads them.
+        known: returns all certificates that are known; called at most once. Their slots are
+            computed again, because a withdrawal may be stored under the slot of an earlier release.
+    """
+
+    def __init__(self, session: Session, known: Callable[[], Iterable[Certificate]]) -> None:
+        self._session, self._known = session, known
+
+    def restoring(self, certificate: Certificate) -> Restoring | None:
+        """What is demanded in the slot of a certificate; None if nothing was withdrawn there."""
+        if not self._rows:
+            return None
+        slots, alike = slots_of(certificate), self._alike[slot_of(certificate)]
+        rows = [row for row in self._rows if row.slot in slots or row.certificate in alike]
+        if not rows:
+            return None
+        times = len(rows)
+        delta = rows[0].delta / (times * (times + 1))
+        lost = (alike[row.certificate] for row in rows if row.certificate in alike)
+        used = frozenset(one.calibration_digest for one in lost)
+        return Restoring(rows[-1].certificate, times, delta, rows[-1].time, used)
+
+    def objection(self, certificate: Certificate, added: float | None) -> str | None:
+        """Why it cannot take the place of a withdrawn certificate; `added` None for a file."""
+        restoring = self.restoring(certificate)
+        return None if restoring is None else restoring.objection(certificate, added)
+
+    @cached_property
+    def _rows(self) -> Sequence[WithdrawalRow]:
+        """The oldest first."""
+        return self._session.scalars(select(WithdrawalRow).order_by(WithdrawalRow.time)).all()
+
+    @cached_property
+    def _alike(self) -> dict[str, dict[str, Certificate]]:
+        """The certificates of each slot, by digest."""
+        found: dict[str, dict[str, Certificate]] = defaultdict(dict)
+        for one in self._known():
+            found[slot_of(one)][one.digest] = one
+        return found

@@ -1,6 +1,6 @@
 """The threads that wait for a database, so that no other work waits for it.
 
-Reads, writes and key checks have threads of their own: whoever waits for a lock or a slow disk
+Reads, writes and checks have threads of their own: whoever waits for a lock or a slow disk
 delays only its own kind. There are fewer threads than the pool has connections, so no thread waits
 for a connection.
 """
@@ -45,7 +45,10 @@ class StoreThreads:
         return await _run(self._reading, partial(work, *args, **named))
 
     async def check(self, work: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> T:
-        """Runs a read for a key check or for readiness: short, and one at a time."""
+        """Runs a read that a question or readiness waits for: short, and one at a time.
+
+        So no question waits for the long lists that `read` makes.
+        """
         return await _run(self._checking, partial(work, *args, **named))
 
     async def write(self, work: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> T:

@@ -65,7 +65,7 @@ class StoredUnanswered(UnansweredQuestions):
 
     async def find(self, key_id: str | None, digest: bytes) -> float | None:
         """As `UnansweredQuestions.find`."""
-        return await self._database.threads.read(self._find, self._keyed(key_id, digest))
+        return await self._database.threads.check(self._find, self._keyed(key_id, digest))
 
     async def add(self, key_id: str | None, digest: bytes) -> None:
         """As `UnansweredQuestions.add`."""

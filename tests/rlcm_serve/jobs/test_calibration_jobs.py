@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import event, text, update
@@ -15,13 +16,13 @@ from calibration.traces.probe_readings import write_seen_problems
 from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import NoReport, NotFound, RequestRefused
-from rlcm_serve.jobs import CalibrationJobs, calibration_jobs
+from rlcm_serve.jobs import CalibrationJobs, calibration_jobs, runner
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
-from rlcm_serve.store.calibration_tables import LeaseRow
+from rlcm_serve.store.calibration_tables import CalibrationRow, LeaseRow
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
@@ -438,6 +439,62 @@ async def test_a_running_job_is_cancelled_and_the_next_one_runs(database: Databa
         here.engine.held = 0
         assert (await here.ended(waiting)).state is JobState.DONE
         assert here.engine.thinking == 0
+
+
+async def test_a_job_that_cannot_be_read_stops_no_other_one(database: Database) -> None:
+    CalibrationStore(database).create("cal_1", REQUEST, PROBLEMS)
+    with database.session() as session:
+        newer = REQUEST.to_json()[:-1] + ', "later": 1}'
+        session.execute(update(CalibrationRow).values(asked=newer))
+    async with running(database) as here:
+        assert (await here.run()).state is JobState.DONE
+
+
+async def test_jobs_go_on_after_an_unexpected_error(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(calibration_jobs, "RETRY", 0.1)
+    free, calls = Leases.free, Counter[str]()
+
+    def failing(leases: Leases) -> list[str]:
+        calls["free"] += 1
+        if calls["free"] < 3:
+            raise TypeError("a fault of ours")
+        return free(leases)
+
+    monkeypatch.setattr(Leases, "free", failing)
+    async with running(database) as here:
+        assert (await here.run()).state is JobState.DONE
+    assert caplog.messages.count("no calibration job can be run; trying again") == 1
+
+
+@pytest.mark.parametrize("step", ["fit", "activate"])
+async def test_a_job_that_another_process_cancelled_activates_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The process that runs the job has not noticed yet."""
+    work: Callable[..., Any] = getattr(runner, step)
+    there = CalibrationStore(database)
+
+    async def cancelled_meanwhile(*args: Any, **named: Any) -> Any:
+        (job,) = there.all()
+        if step == "activate":
+            there.cancel(job.id)
+            return await work(*args, **named)
+        made = await work(*args, **named)
+        there.cancel(job.id)
+        return made
+
+    monkeypatch.setattr(runner, step, cancelled_meanwhile)
+    async with running(database) as here:
+        job = await here.run(replace(REQUEST, activate=True))
+        async with asyncio.timeout(20):
+            while here.jobs._running is not None:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert (job.state, job.certificate) == (JobState.CANCELLED, None)
+        kept = here.store.all([IDENTITY])
+        assert [one.active for one in kept] == ([] if step == "fit" else [False])
+        assert here.service.guarantees.certificates == ()
 
 
 async def test_an_ended_job_is_deleted_and_its_certificate_stays(database: Database) -> None:

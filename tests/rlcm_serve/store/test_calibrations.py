@@ -1,3 +1,4 @@
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -5,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from calibration import Method, Promise
 from rlcm_serve.core import RiskName, VoteRule
-from rlcm_serve.errors import Conflict, KeyReused, NotFound
+from rlcm_serve.errors import Conflict, KeyReused, NotFound, UnreadableJob
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store import calibrations
+from rlcm_serve.store.calibration_tables import CalibrationRow
 from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState, Post
@@ -251,3 +254,32 @@ def test_unknown_jobs_are_not_found(database: Database) -> None:
     for attempt in (jobs.get, jobs.traces, jobs.cancel):
         with pytest.raises(NotFound, match="no calibration 'nobody'"):
             attempt("nobody")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        ("asked", REQUEST.to_json()[:-1] + ', "later": 1}', "later"),
+        ("asked", REQUEST.to_json().replace("holm", "newer"), "newer"),
+        ("asked", REQUEST.to_json().replace('"samples": 4', '"samples": 0'), "n is 0"),
+        ("state", "paused", "paused"),
+        ("fingerprint", "{}", "fingerprint|missing|Fingerprint"),
+    ],
+)
+def test_a_job_of_another_release_hides_no_other_one(
+    database: Database, caplog: pytest.LogCaptureFixture, column: str, value: str, why: str
+) -> None:
+    jobs = CalibrationStore(database)
+    for id_ in ("cal_1", "cal_2"):
+        jobs.create(id_, REQUEST, PROBLEMS)
+    with database.session() as session:
+        session.execute(
+            update(CalibrationRow).where(CalibrationRow.id == "cal_1").values({column: value})
+        )
+    with caplog.at_level(logging.ERROR):
+        for _ in range(2):
+            assert [job.id for job in jobs.all()] == ["cal_2"]
+            with pytest.raises(UnreadableJob, match=why):
+                jobs.get("cal_1")
+    (line,) = caplog.messages
+    assert line.startswith("calibration cal_1 was made by another release")

@@ -155,3 +155,13 @@ def test_without_the_driver_postgres_is_refused_with_what_to_install(
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(DatabaseRefused, match=r"pip install 'rlcm-serve\[postgres\]'"):
         Database("postgresql://somewhere/rlcm")
+
+
+def test_a_file_is_its_owners_alone_whatever_the_folder_allows(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    database = Database(f"sqlite:///{tmp_path}/rlcm.db")
+    with database.session() as session:
+        session.execute(update(SchemaVersion).values(version=SCHEMA_VERSION))
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    database.close()
+    assert modes == dict.fromkeys(("rlcm.db", "rlcm.db-wal", "rlcm.db-shm"), 0o600)

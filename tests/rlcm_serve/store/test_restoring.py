@@ -13,6 +13,7 @@ from calibration import Certificate, ExitPolicy
 from rlcm_serve.core import Question
 from rlcm_serve.errors import Conflict
 from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.store import certificates
 from rlcm_serve.store.answers.table import WithdrawalRow
 from rlcm_serve.store.certificate_table import StoredCertificate
 from rlcm_serve.store.certificates import CertificateStore
@@ -186,3 +187,24 @@ def test_the_traces_of_a_withdrawn_certificate_are_no_new_evidence(database: Dat
     with pytest.raises(Conflict, match="on the same traces as a withdrawn one"):
         store.activate(again.id, [IDENTITY])
     assert "on the same traces" in (store.kept(again.id, [IDENTITY]).refusal or "")
+
+
+def test_a_list_parses_each_certificate_once_however_many_were_withdrawn(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list was parsed again for every certificate that is not active."""
+    store = CertificateStore(database)
+    several = [fitted(0.1, 0.9 - number / 100) for number in range(6)]
+    for made in several:
+        store.add(made, "upload")
+    withdraw(database, several[0])
+    parsed: list[str] = []
+
+    def counted(row: StoredCertificate) -> Certificate:
+        parsed.append(row.id)
+        return Certificate.from_json(json.loads(row.content))
+
+    monkeypatch.setattr(certificates, "_parsed", counted)
+    kept = {one.certificate.id: one for one in store.all([IDENTITY])}
+    assert len(parsed) == len(set(parsed)) == len(several)
+    assert all("was withdrawn" in str(kept[one.id].refusal) for one in several[1:])

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import threading
 
 from sqlalchemy import func, select
 
+from rlcm_serve.store.connection.threads import READERS
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.unanswered.stored import StoredUnanswered
 from rlcm_serve.store.unanswered.table import UnansweredRow
@@ -105,3 +107,15 @@ async def test_what_is_too_old_is_deleted(database: Database) -> None:
     await StoredUnanswered(database, limit=60, clock=clock).add("a", ONE)
     with database.reading() as session:
         assert session.scalar(select(func.count()).select_from(UnansweredRow)) == 1
+
+
+async def test_no_question_waits_for_long_lists(database: Database) -> None:
+    asked, free = StoredUnanswered(database, limit=60), threading.Event()
+    await asked.add("a", ONE)
+    lists = [asyncio.create_task(database.threads.read(free.wait, 60)) for _ in range(READERS)]
+    try:
+        async with asyncio.timeout(30):
+            assert await asked.find("a", ONE) is not None
+    finally:
+        free.set()
+    assert all(await asyncio.gather(*lists))
