@@ -14,6 +14,7 @@ units and shares of 0 and 1.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -93,6 +94,7 @@ def estimate_difference(
     Raises:
         CalibrationError: the problems or groups differ; see also `estimate_metrics`.
     """
+    one, other = _numbered_alike(one), _numbered_alike(other)
     if one.n_problems != other.n_problems or not np.array_equal(one.units_P, other.units_P):
         raise CalibrationError(
             f"{one.n_problems} problems in {one.n_units} units and {other.n_problems} in "
@@ -101,6 +103,15 @@ def estimate_difference(
         )
     first, second = (_Resampled(run, names, resamples, seed, threads) for run in (one, other))
     return {name: second.minus(first, name) for name in names}
+
+
+def _numbered_alike(scored: ScoredRollouts) -> ScoredRollouts:
+    """The same rollouts, their units numbered by their first problems.
+
+    Traces number units by what was recorded, so two runs number the same units differently.
+    """
+    _, first_U, unit_P = np.unique(scored.units_P, return_index=True, return_inverse=True)
+    return replace(scored, unit_P=np.argsort(np.argsort(first_U))[unit_P])
 
 
 def mean_over_problems(

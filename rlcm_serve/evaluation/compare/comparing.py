@@ -97,7 +97,8 @@ def _differences(runs: Sequence[Run], name: str) -> Iterator[Difference]:
         if other.measures.benchmark(name) is None:
             continue
         theirs = other.problem_ids(name)
-        shared = [problem_id for problem_id in ours if problem_id in set(theirs)]
+        known = set(theirs)
+        shared = [problem_id for problem_id in ours if problem_id in known]
         if not shared:
             yield Difference(other.name, 0, {}, "they have no problem in common")
             continue

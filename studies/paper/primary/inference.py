@@ -134,8 +134,10 @@ def _error_and_df(seed_sd: float, problem_error: float, n_seeds: int) -> tuple[f
 def smallest_effect(
     seed_sd: float, problem_error: float, n_seeds: int, alpha: float, wanted: float = 0.8
 ) -> float:
-    """The smallest true difference that is found with power `wanted`."""
+    """The smallest true difference that is found with power `wanted`; 0 without any spread."""
     error = sqrt(seed_sd**2 / n_seeds + problem_error**2)
+    if error == 0:
+        return 0.0
 
     def missing(effect: float) -> float:
         return power(effect, seed_sd, problem_error, n_seeds, alpha) - wanted

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +20,14 @@ from calibration.metrics.bootstrap import (
     mean_over_problems,
     ratios_over_problems,
 )
+from calibration.metrics.budget_cuts import at_end
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.ranking import risk_coverage
 from calibration.metrics.resampling import draw
 from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.share_intervals import shares_over_problems
 from calibration.metrics.weighted_metrics import METRICS, WeightedMetrics
+from calibration.traces.traces import read_traces
 from tests.calibration.plain_metrics import (
     adaptive_calibration_error,
     metric_replicates,
@@ -32,6 +35,8 @@ from tests.calibration.plain_metrics import (
     within_auroc,
 )
 from tests.calibration.scored_rollouts import drawn, rows, shuffled
+
+TRACES = Path(__file__).parents[3] / "studies" / "traces" / "embedded-test.parquet"
 
 
 def slow_metrics(
@@ -189,6 +194,17 @@ def test_a_difference_is_paired() -> None:
     # Unpaired, the problems' difficulty would widen it.
     apart = metric_replicates(surer, ["brier"], resamples=200, seed=1)["brier"]
     assert np.diff(expected) < 0.6 * np.diff(np.quantile(apart - first["brier"], [0.025, 0.975]))
+
+
+def test_runs_are_paired_however_their_recordings_number_the_units() -> None:
+    traces = read_traces(TRACES)
+    fewer = traces.select(np.arange(traces.n_problems) < 60)
+    surer = replace(fewer, confidence_RC=np.sqrt(fewer.confidence_RC))
+    one, other = at_end(fewer), at_end(surer)
+    assert not np.array_equal(one.units_P, other.units_P)
+    found = estimate_difference(one, other, ["accuracy", "brier"], resamples=20)
+    assert found["accuracy"].value == 0
+    assert found["brier"].low is not None
 
 
 def test_runs_may_differ_in_rollouts_but_not_in_problems() -> None:

@@ -66,6 +66,7 @@ def test_power_is_the_share_of_studies_that_find_the_difference() -> None:
 
 def test_power_at_no_difference_is_alpha_and_the_smallest_effect_has_its_power() -> None:
     assert power(0.0, 1.0, 0.2, SEEDS, 0.05) == pytest.approx(0.05, abs=1e-6)
+    assert smallest_effect(0.0, 0.0, SEEDS, 0.05) == 0
     effect = smallest_effect(1.0, 0.2, SEEDS, 0.05)
     assert power(effect, 1.0, 0.2, SEEDS, 0.05) == pytest.approx(0.8, abs=1e-6)
     assert smallest_effect(1.0, 0.2, 40, 0.05) < effect
