@@ -80,8 +80,8 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
     few, further permutations follow. What was recorded of the problem seeds it, with the number of
     samples: names, the order of rows and other problems have no say, nor have verdicts. Problems
     that recorded the same get permutations of their own, by their number among these: in the order
-    of their batches, so that later problems change no earlier draw, then of their verdicts. A
-    problem with exactly as many rollouts as samples is drawn once, unless `draws` is set.
+    of their batches, so that later problems change no earlier draw, then of their units. A problem
+    with exactly as many rollouts as samples is drawn once, unless `draws` is set.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
@@ -116,11 +116,12 @@ def _order_and_seeds(traces: Traces, n_samples: int) -> tuple[NDArray[np.intp], 
 def _seeds(traces: Traces, n_samples: int) -> list[int]:
     """One seed per problem; problems that recorded the same are told apart by their number."""
     batch_P = np.zeros(traces.n_problems) if traces.batch_P is None else traces.batch_P
-    places = list(zip(batch_P.tolist(), traces.contents_P, traces.unit_P.tolist(), strict=True))
+    recorded_P = [content[:HALF] for content in traces.contents_P]
+    places = list(zip(batch_P.tolist(), recorded_P, traces.unit_P.tolist(), strict=True))
     seen: Counter[bytes] = Counter()
     seeds = [0] * traces.n_problems
     for problem in sorted(range(traces.n_problems), key=places.__getitem__):
-        recorded = traces.contents_P[problem][:HALF]
+        recorded = recorded_P[problem]
         seeds[problem] = _seed(b"%d %d " % (n_samples, seen[recorded]) + recorded)
         seen[recorded] += 1
     return seeds

@@ -1,8 +1,10 @@
 """The content of traces without the names in it: what orders units and seeds random choices.
 
 Names are free to choose. If an order depended on them, whoever names the problems could try names
-until a test passes. What was recorded cannot be chosen. Verdicts seed nothing: who learns and who
-tests must not depend on them.
+until a test passes. What was recorded cannot be chosen. Verdicts have no say: a test is valid if
+the order of its units does not depend on their losses. So names decide between units with equal
+recordings. Verdicts would put the same losses in the same places, whatever was drawn. They decide
+only between equal rollouts of one problem, which a random permutation then mixes.
 """
 
 from __future__ import annotations
@@ -57,13 +59,19 @@ def of_all(contents: Iterable[bytes]) -> bytes:
 
 
 def ranked(contents: Sequence[bytes]) -> NDArray[np.intp]:
-    """The place of each content in their order; equal ones keep theirs, which changes nothing.
-
-    Verdicts have a say only between contents that are equal without them.
-    """
+    """The place of each content in their order; equal ones keep theirs, which changes nothing."""
     rank = np.empty(len(contents), dtype=np.intp)
     rank[sorted(range(len(contents)), key=contents.__getitem__)] = np.arange(len(contents))
     return rank
+
+
+def ranked_units(contents: Sequence[bytes], names: Sequence[str]) -> NDArray[np.intp]:
+    """The place of each unit in the order of what was recorded; verdicts have no say.
+
+    Between equal recordings a digest of the names decides.
+    """
+    digests = (hashlib.sha256(name.encode()).digest() for name in names)
+    return ranked([own[:HALF] + digest for own, digest in zip(contents, digests, strict=True)])
 
 
 def _half(parts: Iterable[bytes]) -> bytes:

@@ -18,7 +18,7 @@ from calibration.policy.exit_rule import ExitReason
 from calibration.traces.bounds import Bounds
 from calibration.traces.checks import check_tables
 from calibration.traces.columns import Columns
-from calibration.traces.content import contents_of, joined, of_all, ranked
+from calibration.traces.content import contents_of, joined, of_all, ranked, ranked_units
 from calibration.traces.fingerprint import Effect, Fingerprint
 from calibration.traces.table import KIND, KNOWN, Rollout, fingerprint_of, to_table
 
@@ -120,14 +120,14 @@ class Traces:
 
     @cached_property
     def unit_P(self) -> NDArray[np.intp]:
-        """The number of each problem's unit, in an order that the content alone decides.
+        """The number of each problem's unit, in an order that what was recorded decides.
 
-        Names have no say, nor has the order of problems and rollouts. Only units with the same
-        content may change places.
+        Verdicts have no say, nor has the order of problems and rollouts. Names have one only
+        between units with equal recordings.
         """
         names = {unit: i for i, unit in enumerate(sorted(set(self.units)))}
         named_P = np.array([names[unit] for unit in self.units], dtype=np.intp)
-        return ranked(joined(self.contents_P, named_P))[named_P]
+        return ranked_units(joined(self.contents_P, named_P), [*names])[named_P]
 
     @cached_property
     def seed(self) -> int:

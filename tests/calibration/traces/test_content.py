@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from calibration import Certificate, CertificateError, Traces, certify
+from calibration.certificate.levels import CertifiedLevel
 from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.certificate.verify import verify
 from calibration.testing.methods import Method
-from calibration.traces.content import of_all, ranked
+from calibration.traces.content import HALF, of_all, ranked, ranked_units
 from tests.calibration.conftest import UniformWorld
 from tests.calibration.recordings import in_groups, several_rollouts
 
@@ -36,6 +38,20 @@ def named(traces: Traces, order_P: NDArray[np.intp], order_K: NDArray[np.intp]) 
         problem_ids=tuple(f"z{i:04d}" for i in range(traces.n_problems)),
         groups=tuple(None if group is None else f"of {group}" for group in groups),
         **{name: getattr(traces, name)[rows_R] for name in per_row},
+    )
+
+
+def ended_at(world: UniformWorld, length: int, right_R: NDArray[np.bool_]) -> Traces:
+    """One rollout per problem without a checkpoint, as long and as sure as all others."""
+    n = len(right_R)
+    return replace(
+        world.draw(np.random.default_rng(0), n),
+        final_R=np.zeros(n, dtype=np.intp),
+        tokens_RC=np.full((n, 1), length),
+        confidence_RC=np.full((n, 1), 0.5),
+        answer_class_RC=np.where(right_R, 0, 1)[:, None],
+        answer_tokens_RC=np.ones((n, 1), dtype=np.int64),
+        correct_RC=right_R[:, None],
     )
 
 
@@ -68,17 +84,24 @@ def test_names_change_no_figure_of_a_sequential_certificate(traces: Traces, size
         assert certify_sequential(renamed, design).levels == fitted.levels
 
 
-@pytest.mark.parametrize("size", [1, 4])
-def test_names_change_no_figure_where_all_readings_are_the_same(traces: Traces, size: int) -> None:
-    """Then only verdicts tell problems apart, and many not even those."""
+def test_verdicts_do_not_order_units_whose_recordings_are_equal(traces: Traces) -> None:
     constant = replace(traces, confidence_RC=np.where(np.isnan(traces.confidence_RC), np.nan, 0.5))
-    recorded = constant if size == 1 else in_groups(constant, size)
-    asked = {"risk": "error", "alphas": (0.5, 0.6), "samples": 2}
-    fitted = certify(recorded, **asked)
-    rng = np.random.default_rng(size)
-    for _ in range(3):
-        renamed = named(recorded, rng.permutation(N), rng.permutation(ROLLOUTS))
-        assert certify(renamed, **asked).levels == fitted.levels
+    flipped = replace(constant, correct_RC=~constant.correct_RC)
+    assert flipped.unit_P.tolist() == constant.unit_P.tolist()
+
+
+@pytest.mark.parametrize("length", [1002, 1004])
+def test_a_guarantee_holds_where_all_recordings_are_equal(world: UniformWorld, length: int) -> None:
+    """100 problems with 2 equal rollouts each; all are as long and as sure."""
+    rng, alpha, delta, draws = np.random.default_rng(length), 0.1, 0.1, 100
+    certified = 0
+    for _ in range(draws):
+        right_R = np.repeat(rng.random(100) > alpha, 2)
+        made = several_rollouts(ended_at(world, length, right_R), 2)
+        fitted = certify(made, risk="error", alphas=[alpha], delta=delta)
+        certified += isinstance(fitted.levels[0], CertifiedLevel)
+    # The risk is alpha, so every certificate is an error.
+    assert certified <= binom.ppf(1 - 1e-4, draws, delta)
 
 
 def test_what_was_recorded_decides_the_seed(traces: Traces) -> None:
@@ -131,3 +154,6 @@ def test_an_unknown_order_is_refused(traces: Traces) -> None:
 def test_a_digest_of_several_does_not_depend_on_their_order() -> None:
     assert of_all([b"a", b"b"]) == of_all([b"b", b"a"]) != of_all([b"a"])
     assert ranked([b"c", b"a", b"c", b"b"]).tolist() == [2, 0, 3, 1]
+    verdicts = [b"r" * HALF + b"2", b"r" * HALF + b"1"]
+    places = ranked_units(verdicts, ["a", "b"])
+    assert ranked_units(verdicts[::-1], ["a", "b"]).tolist() == places.tolist()
