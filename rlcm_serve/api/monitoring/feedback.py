@@ -19,13 +19,14 @@ from rlcm_serve.errors import NotFound, ProfileRefused, RequestRefused
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import Label
 from rlcm_serve.store.answers.live import LiveMonitoring
-from rlcm_serve.store.answers.stored import KnownAnswer
+from rlcm_serve.store.answers.stored import MOST_LABELS, KnownAnswer
 from rlcm_serve.store.caller import Caller, Scope
 from rlcm_serve.telemetry.contract import Evaluation
 
 GRADING_S = 30.0
 """Seconds for the references of one request; the rest is refused, and may be sent again."""
 
+_FULL = f"the answer was labelled {MOST_LABELS} times: the last label stays, and no more are taken"
 _Graded = tuple[list[Label], list[RefusedLabel]]
 """The labels, and those that are refused."""
 
@@ -69,8 +70,9 @@ async def take_labels(
         labels = [replace(label, trusted=False) for label in labels]
     done = await threads.write(monitoring.answers.label, labels, caller)
     skipped = await threads.write(monitoring.answers.skip, to_skip, caller) if to_skip else 0
+    full = dict.fromkeys(done.refused)
     for label in labels:
-        if known[label.id].answered:
+        if known[label.id].answered and label.id not in full:
             context.tracing.evaluated(_evaluation(label))
     unknown = dict.fromkeys(item.id for item in items if item.id not in known)
     return FeedbackResponse(
@@ -80,7 +82,7 @@ async def take_labels(
         audited=done.audited,
         skipped=skipped,
         unknown=[*unknown],
-        refused=[*refused, *not_skipped],
+        refused=[*refused, *not_skipped, *(RefusedLabel(id=id_, why=_FULL) for id_ in full)],
     )
 
 

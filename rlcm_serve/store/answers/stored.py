@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -25,6 +25,8 @@ SHADOW_DEADLINE = 3600.0
 """Seconds after an answer in which its shadow run must end."""
 AT_ONCE = 500
 """Labels of one transaction, and ids of one query."""
+MOST_LABELS = 100
+"""Labels that are kept of one answer; as many trusted ones, so that others cannot use these up."""
 _ORDER_LOCK = 0x726C6361
 """Advisory lock in PostgreSQL, so that the numbers of answers are in the order of their commits: a
 monitor that has read up to a number never finds a smaller one later ("rlca")."""
@@ -52,7 +54,8 @@ class KnownAnswer:
 
 @dataclass(slots=True)
 class Labelled:
-    """What became of labels: numbers of answers, and the ids that are not known.
+    """What became of labels: numbers of answers, and the ids that are not known, or `refused`
+    because their answers have `MOST_LABELS` already.
 
     Labels that enter the test and others are told apart: each may be the first of its answer.
     """
@@ -62,6 +65,7 @@ class Labelled:
     unchanged: int = 0
     audited: int = 0
     unknown: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
 
 class StoredAnswers:
@@ -175,7 +179,7 @@ class StoredAnswers:
         rows = {row.id: row for row in session.scalars(locked) if caller.may_label(row.key_id)}
         of_row = {id_: level_of(row.certificate, row.alpha) for id_, row in rows.items()}
         counts = self._counts.locked(session, of_row.values())
-        references = _references(session, rows.values())
+        known = _last_labels(session, rows.values())
         for label in labels:
             row = rows.get(label.id)
             if row is not None and label.trusted and label.full_right is not None:
@@ -185,38 +189,30 @@ class StoredAnswers:
                 continue
             last = row.sequence, label.trusted
             new = self._label_row(row, label, now)
-            is_corrected = new.reference is not None and new.reference != references.get(last)
-            if self._take(row, label, counts[of_row[label.id]], now, done, again=is_corrected):
+            number, reference = known.get(last, (0, None))
+            is_corrected = new.reference is not None and new.reference != reference
+            if not _says_more(row, label, again=is_corrected):
+                done.unchanged += 1
+            elif number >= MOST_LABELS:
+                done.refused.append(label.id)
+            else:
+                self._take(row, label, counts[of_row[label.id]], now, done)
                 session.add(new)
-                references[last] = new.reference
+                known[last] = number + 1, new.reference
 
     def _take(
-        self,
-        row: AnswerRow,
-        label: Label,
-        counts: LabelCountsRow,
-        now: float,
-        done: Labelled,
-        *,
-        again: bool,
-    ) -> bool:
-        """Puts a label to its answer and counts it; False if it says what is known already.
-
-        `again` says that its reference is a new one, whatever the verdict.
-        """
+        self, row: AnswerRow, label: Label, counts: LabelCountsRow, now: float, done: Labelled
+    ) -> None:
+        """Puts a label that says more to its answer, and counts it."""
         if not row.answered:
-            if label.trusted and again:
-                done.labelled += row.labelled is None
-                done.corrected += row.labelled is not None
-                row.labelled = row.labelled or now
-            else:
-                done.unchanged += 1
-            return label.trusted and again
+            done.labelled += row.labelled is None
+            done.corrected += row.labelled is not None
+            row.labelled = row.labelled or now
+            return
         before = row.right if label.trusted else row.reported
         if before == label.right:
-            done.unchanged += not again
-            done.corrected += again
-            return again
+            done.corrected += 1
+            return
         _count(counts, row, -1)
         if before is None:
             done.labelled += 1
@@ -232,7 +228,6 @@ class StoredAnswers:
             row.labelled = row.labelled or now
             row.right = label.right
         _count(counts, row, 1)
-        return True
 
     def _label_row(self, row: AnswerRow, label: Label, now: float) -> LabelRow:
         reference = label.reference if self._texts else None
@@ -289,12 +284,28 @@ _PLAIN = (
 )
 
 
-def _references(session: Session, rows: Iterable[AnswerRow]) -> dict[tuple[int, bool], str | None]:
-    """The references of the last labels of answers, by number and whether they are trusted."""
+def _last_labels(
+    session: Session, rows: Iterable[AnswerRow]
+) -> dict[tuple[int, bool], tuple[int, str | None]]:
+    """How many labels answers have, and the last one's reference, by number and whether trusted."""
+    group = LabelRow.sequence, LabelRow.trusted
     of_rows = LabelRow.sequence.in_([row.sequence for row in rows])
-    found = select(LabelRow.sequence, LabelRow.trusted, LabelRow.reference).where(of_rows)
-    in_order = session.execute(found.order_by(LabelRow.number))
-    return {(sequence, trusted): reference for sequence, trusted, reference in in_order}
+    last, count = func.max(LabelRow.number).label("last"), func.count().label("count")
+    counted = select(last, count).where(of_rows).group_by(*group).subquery()
+    found = select(*group, counted.c.count, LabelRow.reference).join(
+        counted, LabelRow.number == counted.c.last
+    )
+    return {
+        (sequence, trusted): (number, reference)
+        for sequence, trusted, number, reference in session.execute(found)
+    }
+
+
+def _says_more(row: AnswerRow, label: Label, *, again: bool) -> bool:
+    """Whether a label changes what is known; `again` says that its reference is a new one."""
+    if not row.answered:
+        return label.trusted and again
+    return again or label.right != (row.right if label.trusted else row.reported)
 
 
 def _count(counts: LabelCountsRow, row: AnswerRow, number: int) -> None:

@@ -121,12 +121,14 @@ class LabelRow(Base):
     __tablename__ = "rlcm_labels"
 
     number: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
-    sequence: Mapped[int] = mapped_column(ForeignKey(AnswerRow.sequence), index=True)
+    sequence: Mapped[int] = mapped_column(ForeignKey(AnswerRow.sequence))
     right: Mapped[bool]
     trusted: Mapped[bool] = mapped_column(server_default=true())
     key_id: Mapped[str | None] = mapped_column(String(16))
     time: Mapped[float]
     reference: Mapped[str | None] = mapped_column(Text)
+
+    __table_args__ = (Index("rlcm_labels_last", "sequence", "trusted", "number"),)
 
 
 class LabelCountsRow(Base):

@@ -190,7 +190,6 @@ CREATE TABLE rlcm_label_counts (
 	overdue_at DOUBLE NOT NULL,
 	PRIMARY KEY (certificate, alpha)
 );
-CREATE INDEX ix_rlcm_labels_sequence ON rlcm_labels (sequence);
 CREATE TABLE rlcm_labels (
 	number INTEGER NOT NULL,
 	sequence INTEGER NOT NULL,
@@ -202,6 +201,7 @@ CREATE TABLE rlcm_labels (
 	PRIMARY KEY (number),
 	FOREIGN KEY(sequence) REFERENCES rlcm_answers (sequence)
 );
+CREATE INDEX rlcm_labels_last ON rlcm_labels (sequence, trusted, number);
 CREATE INDEX ix_rlcm_monitor_events_hook ON rlcm_monitor_events (hook);
 CREATE TABLE rlcm_monitor_events (
 	number INTEGER NOT NULL,

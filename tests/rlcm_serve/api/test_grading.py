@@ -80,7 +80,8 @@ async def test_slow_references_of_one_key_hold_up_no_votes_and_no_other_key(
         assert unknown.json()["unknown"] == ["nothing"]
         assert len(held.by) == 1, "one request of a key at a time"
         assert running.context.service.grader not in held.by
-        (refused,) = [one.result() for one in sent if one.done()]
+        done, _ = await asyncio.wait(sent, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
+        (refused,) = [one.result() for one in done]
         assert (refused.status_code, int(refused.headers["retry-after"]) > 0) == (429, True)
         held.release.set()
         statuses = [one.status_code for one in await asyncio.gather(*sent)]

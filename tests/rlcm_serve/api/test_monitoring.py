@@ -15,6 +15,7 @@ from sqlalchemy import select
 from calibration import ExitPolicy
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.answers import betting
+from rlcm_serve.store.answers import stored as stored_answers
 from rlcm_serve.store.answers.table import AnswerRow, WithdrawalRow
 from rlcm_serve.store.answers.withdrawals import withdraw
 from rlcm_serve.store.caller import Scope
@@ -245,6 +246,21 @@ async def test_labels_may_come_as_lines_and_bad_ones_are_refused_whole(tmp_path:
         assert (await post(lines, "text/csv"))[0] == 415
         (both,) = (await feedback(running, {"id": id_, "right": True, "reference": "7"}))["refused"]
         assert "either right or reference" in both["why"]
+
+
+async def test_changes_of_one_answer_beyond_the_limit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_answers, "MOST_LABELS", 2)
+    async with serving(settings=Settings(state=tmp_path)) as running:
+        id_ = (await running.solve()).json()["id"]
+        labels = [{"id": id_, "right": right} for right in (True, False, True, False)]
+        said = await feedback(running, *labels)
+        (row,) = await answered(running)
+    assert (said["labelled"], said["corrected"], said["unchanged"], row.right) == (1, 1, 1, False)
+    (refused,) = said["refused"]
+    assert refused["id"] == id_
+    assert "the last label stays" in refused["why"]
 
 
 async def test_answers_of_other_keys_look_unknown(tmp_path: Path) -> None:

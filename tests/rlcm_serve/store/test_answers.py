@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import select, text
@@ -15,11 +16,12 @@ from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import GivenAnswer, Label
 from rlcm_serve.settings.shares import AuditShares
 from rlcm_serve.store.answers.recent import waiting_answers
-from rlcm_serve.store.answers.stored import AT_ONCE, StoredAnswers
+from rlcm_serve.store.answers.stored import AT_ONCE, MOST_LABELS, StoredAnswers, _last_labels
 from rlcm_serve.store.answers.table import AnswerRow, LabelRow
 from rlcm_serve.store.caller import ANYONE, Caller, Scope
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.monitoring.test_writer import answer
+from tests.rlcm_serve.store.plans import plans_of
 
 ONE, TWO = (Caller(name, frozenset({Scope.SOLVE})) for name in ("one", "two"))
 ADMIN = Caller("boss", frozenset({Scope.ADMIN}))
@@ -200,3 +202,36 @@ def test_what_was_stored_of_many_labels_is_said_if_the_rest_cannot_be(
     monkeypatch.undo()
     again = answers.label(labels, ONE)
     assert (again.unchanged, again.labelled) == (AT_ONCE, 1)
+
+
+def test_an_answer_takes_a_limited_number_of_labels(
+    answers: StoredAnswers, database: Database
+) -> None:
+    """Whoever asked cannot use up the labels of those who are trusted."""
+    answers.add([of_key(1), of_key(2)])
+    changes = [replace(label(1, bool(n % 2)), trusted=False) for n in range(MOST_LABELS + 1)]
+    done = answers.label(changes, ONE)
+    assert (done.labelled, done.corrected) == (1, MOST_LABELS - 1)
+    assert done.refused == [answer(1).id]
+    same = answers.label([replace(label(1, True), trusted=False)], ONE)
+    assert (same.unchanged, same.refused) == (1, []), "it says what is known"
+    assert answers.label([label(1, True), label(2, False)], ADMIN).labelled == 2
+    assert answers.label([label(1, False)], ADMIN).corrected == 1
+    with database.reading() as session:
+        row = session.scalars(select(AnswerRow).order_by(AnswerRow.sequence)).first()
+        kept = session.scalar(text("SELECT count(*) FROM rlcm_labels WHERE sequence = 1"))
+    assert row is not None
+    assert (row.reported, row.right, kept) == (True, False, MOST_LABELS + 2)
+
+
+def test_only_the_last_labels_of_an_answer_are_read(tmp_path: Path) -> None:
+    with closing(Database(f"sqlite:///{tmp_path}/rlcm.db")) as database:
+        answers = StoredAnswers(database, DRAW)
+        answers.add([of_key(1)])
+        with database.reading() as session:
+            rows = session.scalars(select(AnswerRow)).all()
+            (steps,) = plans_of(database, lambda: _last_labels(session, rows), "rlcm_labels")
+    assert [step for step in steps if "LabelRow" in step or "rlcm_labels" in step] == [
+        "SEARCH rlcm_labels USING COVERING INDEX rlcm_labels_last (sequence=?)",
+        "SEARCH rlcm_labels USING INTEGER PRIMARY KEY (rowid=?)",
+    ]

@@ -122,6 +122,7 @@ def test_what_a_new_column_means_for_older_rows(tmp_path: Path) -> None:
 def test_a_column_and_an_index_that_are_missing_are_added(database_url: str) -> None:
     with closing(Database(database_url)) as new, new.session() as session:
         before = shape(new)
+        session.execute(text("DROP INDEX rlcm_labels_last"))
         session.execute(text("ALTER TABLE rlcm_labels DROP COLUMN trusted"))
         session.execute(text("DROP INDEX rlcm_answers_time"))
         session.execute(text("DROP TABLE rlcm_label_counts"))
