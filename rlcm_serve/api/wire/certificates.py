@@ -138,6 +138,7 @@ class CertificateBody(Wire):
     fits: terms.Fits
     misfit: terms.Misfit
     withdrawn: terms.GuaranteeWithdrawn
+    voided: terms.GuaranteeVoided
     profiles: terms.ServedProfiles
     verified: terms.VerifiedBy
     refusal: str | None = Field(examples=[None])
@@ -178,6 +179,7 @@ class CertificateBody(Wire):
             fits=kept.misfit is None if engine_known else None,
             misfit=kept.misfit,
             withdrawn=kept.withdrawn,
+            voided=kept.voided,
             profiles=list(kept.profiles),
             verified=kept.verified.value,
             refusal=kept.refusal,
@@ -205,6 +207,10 @@ class CertificateList(Wire):
 
     certificates: list[CertificateBody] = Field(examples=[[]])
     """All certificates, active ones first."""
+    max_tokens: int | None = Field(examples=[960])
+    """Thinking budget of questions that name neither a budget nor a profile. Certificates for other
+    budgets do not cover them. Null while the engine starts.
+    """
 
 
 def iso(seconds: float) -> str:

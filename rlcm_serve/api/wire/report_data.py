@@ -243,6 +243,7 @@ class ReportBody(Wire):
     fits: terms.Fits
     misfit: terms.Misfit
     withdrawn: terms.GuaranteeWithdrawn
+    voided: terms.GuaranteeVoided
     risk: terms.BoundedRisk
     promise: terms.PromiseKind
     delta: terms.Delta

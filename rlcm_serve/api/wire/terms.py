@@ -170,6 +170,15 @@ GuaranteeWithdrawn = Annotated[
         None,
     ),
 ]
+GuaranteeVoided = Annotated[
+    str | None,
+    described(
+        "Why no answer of the running engine has the guarantee of this certificate, although the "
+        "certificate fits: the engine computes other numbers than the certified one. Null if "
+        "answers may have it.",
+        None,
+    ),
+]
 MethodInWords = Annotated[
     str,
     described(

@@ -80,8 +80,9 @@ export function mount(root, app) {
 
   async function list() {
     try {
-      certificates = (await app.api.get("certificates")).certificates;
-      form.know(certificates);
+      const found = await app.api.get("certificates");
+      certificates = found.certificates;
+      form.know(certificates, found.max_tokens);
     } catch {
       // Without the list nothing is named on the sliders; asking says what is wrong.
     }

@@ -61,6 +61,7 @@
  * @property {boolean} active
  * @property {boolean | null} fits null while the engine starts
  * @property {string | null} misfit
+ * @property {string | null} voided why no answer of this engine has its guarantee, although it fits
  * @property {string | null} withdrawn why answers do not have its guarantee since an alarm
  * @property {string} risk
  * @property {string} promise
@@ -76,7 +77,7 @@
  * @property {string} covers
  * @property {string[]} does_not_cover
  * @property {Fingerprint | null} fingerprint
- * @property {Fingerprint | null} engine_fingerprint
+ * @property {Fingerprint | null} engine_fingerprint null while the engine starts, or without report data
  * @property {Problems} calibration
  * @property {Problems | null} test
  * @property {Level[]} levels by rising alpha
@@ -104,7 +105,7 @@ export function reportDataOf(certificate, missing) {
   return {
     ...same,
     ...procedure,
-    engine_fingerprint: certificate.fits ? certificate.fingerprint : null,
+    engine_fingerprint: null,
     calibration: { n_problems: n, n_units: n, full_right: NaN },
     test: null,
     levels: levels.map((level) => ({ ...level, ...thresholdsOf(level.policy), calibration: ownFigures(level), test: null })),

@@ -50,7 +50,8 @@ export function kindWords({ kind }) {
 export function guaranteeOf(report, level) {
   if (!level.certified) return `No guarantee at α = ${percent(level.alpha)}`;
   const among = report.kind?.name ? `of questions of the kind “${report.kind.name}”, ` : "";
-  return `${report.withdrawn ? "The promise that was withdrawn" : "The promise"}: ${among}at most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
+  const promise = report.voided ? "The promise, which this engine does not give" : report.withdrawn ? "The promise that was withdrawn" : "The promise";
+  return `${promise}: ${among}at most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
 }
 
 /**
@@ -110,11 +111,12 @@ export function jointlyOf({ joint, levels, risk }, level) {
 }
 
 /**
- * @param {Pick<ReportData, "active" | "fits" | "withdrawn">} report
+ * @param {Pick<ReportData, "active" | "fits" | "withdrawn" | "voided">} report
  * @returns {{ mark: string, word: string, kind: string }} whether questions run under it: a shape, words and a class
  */
-export function stateOf({ active, fits, withdrawn }) {
+export function stateOf({ active, fits, withdrawn, voided }) {
   if (fits === false) return { mark: "✕", word: "for another engine", kind: "bad" };
+  if (voided) return { mark: "✕", word: "no guarantee on this engine", kind: "bad" };
   if (withdrawn) return { mark: "✕", word: "promise withdrawn", kind: "bad" };
   return active ? { mark: "●", word: "active", kind: "good" } : { mark: "○", word: "not active", kind: "" };
 }
