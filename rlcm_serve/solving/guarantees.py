@@ -203,6 +203,12 @@ class Guarantees:
         """The active certificates."""
         return self._certificates
 
+    @property
+    def given(self) -> frozenset[str]:
+        """Ids of the certificates whose guarantee answers can have: neither void nor withdrawn."""
+        valid = {one.certificate.id for one in self._certified if not one.voids}
+        return frozenset(valid - self.withdrawn.keys())
+
     def profiles_of(self, id_: str) -> tuple[str, ...]:
         """The profiles that an active certificate is for."""
         return tuple(one.profile for one in self._certified if one.certificate.id == id_)
