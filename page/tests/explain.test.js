@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { explain, promised } from "../../rlcm_serve/page/static/js/watch/explain.js";
+import { explain } from "../../rlcm_serve/page/static/js/watch/explain.js";
 
 const plain = (sentences) => sentences.join(" ").replace(/\u00a0/g, " ");
 const policy = { lambda_low: 0.4, lambda_high: 0.75, patience: 128, lambda_answer: 0.7 };
@@ -73,12 +73,4 @@ test("samples that the vote stop ended are told apart from those that could chan
 test("an abstention that cost nothing says so", () => {
   const none = { ...start, samples: 4, policy: null, guarantee: null };
   assert.match(plain(explain(question, none, solution([], abstention))), /abstained without thinking/);
-});
-
-test("the promise names the kind of question that it is about", () => {
-  const all = { alpha_certified: 0.1, kind: null };
-  const average = "10% of the answers it gives are wrong, on average over questions like the tested ones.";
-  assert.equal(promised({ risk: "selective", kind: "" }, all), `At most ${average}`);
-  assert.equal(promised({ risk: "selective", kind: "algebra" }, { ...all, kind: "algebra" }), `Of questions of the kind “algebra”, at most ${average}`);
-  assert.equal(promised({ risk: "selective", kind: "poetry" }, all), `At most ${average} For questions of the kind “poetry” alone nothing is promised.`);
 });

@@ -27,6 +27,11 @@ test("what an engine voids is not told as a promise", () => {
   assert.match(guaranteeOf({ ...report, voided: "dtype is float16" }, level), /^The promise, which this engine does not give: at most/);
 });
 
+test("a promise says if it counts every group equally", () => {
+  const report = { ...good, risk: "error", kind: null, average: "groups" };
+  assert.match(guaranteeOf(report, { alpha: 0.1, certified: true }), /^The promise: counting every group of questions equally, at most 10%/);
+});
+
 test("without report data nothing is said of the engine's fingerprint", () => {
   const certificate = { ...good, id: "c", procedure: { n: 1, vote: "confidence", max_tokens: 960 }, levels: [], n_problems: 9, fingerprint: { dtype: "float32" } };
   assert.equal(reportDataOf(certificate, "none").engine_fingerprint, null);

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel, Level
+from calibration.simulation.groups import Average
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.store.certificates import KeptCertificate
@@ -154,6 +155,7 @@ class CertificateBody(Wire):
     risk: terms.BoundedRisk
     promise: terms.PromiseKind
     delta: terms.Delta
+    average: terms.AveragedOver
     procedure: ProcedureBody = Field(examples=[ProcedureBody.example(max_tokens=1024)])
     """How a question must be asked to be covered by the certificate."""
     kind: KindBody | None = Field(default=None, examples=[None])
@@ -189,6 +191,7 @@ class CertificateBody(Wire):
             risk=made.risk,
             promise=made.promise.value,
             delta=made.delta,
+            average=(Average.PROBLEMS if made.groups is None else made.groups.average).value,
             procedure=ProcedureBody.of(made),
             kind=KindBody.of(made),
             joint=JointBody.of(made),

@@ -247,6 +247,7 @@ class ReportBody(Wire):
     risk: terms.BoundedRisk
     promise: terms.PromiseKind
     delta: terms.Delta
+    average: terms.AveragedOver
     n: terms.Samples
     vote: terms.Vote
     max_tokens: terms.ThinkingBudget

@@ -79,6 +79,7 @@ CertificateId = Annotated[
         "Id of the certificate: the first 12 characters of its SHA-256 digest.", "571b667eda0c"
     ),
 ]
+AveragedOver = Annotated[str, described(AVERAGE_TEXT, "problems")]
 BoundedRisk = Annotated[str, described(RISK_TEXT, "selective")]
 PromiseKind = Annotated[str, described(PROMISE_TEXT, "simultaneous")]
 AskedRisk = Annotated[Literal["selective", "error", "regret"], described(RISK_TEXT, "selective")]

@@ -62,7 +62,7 @@ async def test_active_certificates_are_listed_with_all_fields(ready: Running) ->
     (one,) = (await listed(ready)).values()
     assert one["id"] == ONE.id
     assert (one["active"], one["fits"], one["misfit"]) == (True, True, None)
-    assert (one["withdrawn"], one["voided"]) == (None, None)
+    assert (one["withdrawn"], one["voided"], one["average"]) == (None, None, "problems")
     assert (one["origin"], one["added"], one["created"]) == ("file one.json", None, None)
     assert one["procedure"] == {"n": 1, "vote": "confidence", "max_tokens": 96}
     assert (one["risk"], one["promise"], one["delta"]) == ("selective", "simultaneous", 0.1)

@@ -66,6 +66,7 @@
  * @property {string} risk
  * @property {string} promise
  * @property {number} delta
+ * @property {string} average what the risk averages over: "problems" or "groups"
  * @property {number} n samples of a question
  * @property {string} vote
  * @property {number | null} max_tokens

@@ -49,9 +49,10 @@ export function kindWords({ kind }) {
  */
 export function guaranteeOf(report, level) {
   if (!level.certified) return `No guarantee at α = ${percent(level.alpha)}`;
+  const equally = report.average === "groups" ? "counting every group of questions equally, " : "";
   const among = report.kind?.name ? `of questions of the kind “${report.kind.name}”, ` : "";
   const promise = report.voided ? "The promise, which this engine does not give" : report.withdrawn ? "The promise that was withdrawn" : "The promise";
-  return `${promise}: ${among}at most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
+  return `${promise}: ${equally}${among}at most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
 }
 
 /**

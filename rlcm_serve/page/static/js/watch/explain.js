@@ -36,17 +36,6 @@ export function explain(question, start, solution) {
   return told;
 }
 
-/**
- * @param {Pick<Question, "risk" | "kind">} question
- * @param {Pick<import("./run.js").Guarantee, "alpha_certified" | "kind">} guarantee
- * @returns {string} what is promised, and of which questions
- */
-export function promised({ risk, kind }, guarantee) {
-  const among = guarantee.kind ? `Of questions of the kind “${guarantee.kind}”, at` : "At";
-  const alone = kind && kind !== guarantee.kind ? ` For questions of the kind “${kind}” alone nothing is promised.` : "";
-  return `${among} most ${percent(guarantee.alpha_certified)} ${RISKS[risk].promise}, on average over questions like the tested ones.${alone}`;
-}
-
 /** @param {Policy} policy one that is applied without a guarantee */
 function without(policy) {
   return canStopHigh(policy) || canStopLow(policy)
