@@ -41,6 +41,14 @@ test("a reading is held against its threshold as it was read, not as it is writt
   assert.match(plain(explain(question, needs, below)), /a confidence of 0\.704\. An answer needs 0\.705, so the service abstains instead of guessing/);
 });
 
+test("with smoothing the smoothed confidence is told, which the rule compares", () => {
+  const smooth = { ...start, policy: { ...policy, smoothing: 0.5 } };
+  const read = [{ readings: [0.4, 0.72], finalRead: true }];
+  const ended = solution([sample("natural", 492, { answer: null, confidence: 0.72 })], abstention);
+  const told = plain(explain(question, smooth, ended, read));
+  assert.match(told, /with a smoothed confidence of 0\.56\. An answer needs 0\.70, so the service abstains instead of guessing/);
+});
+
 test("a level that was passed over is named", () => {
   const lower = { ...start, guarantee: { ...guarantee, alpha_requested: 0.15 } };
   assert.match(plain(explain({ ...question, alpha: 0.15 }, lower, solution([sample("high", 96)]))), /nearest certified level is 10%, so that level applied/);

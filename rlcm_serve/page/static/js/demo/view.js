@@ -3,7 +3,7 @@
 import { h, replace, setText } from "../dom.js";
 import { confidence, frequency, measured, number, percent, threshold, tokens } from "../format.js";
 import { slider } from "../ask/slider.js";
-import { canStopHigh } from "../watch/rule.js";
+import { canStopHigh, smoothedOf } from "../watch/rule.js";
 import { chart } from "./chart.js";
 import { dots, legend, sign } from "./dots.js";
 import { replayed, tellingQuestion, totals } from "./replay.js";
@@ -155,7 +155,8 @@ function proofOf({ levels, questions, on_test, n_problems }, at) {
  * @param {Policy} policy
  * @param {Replayed} end
  */
-function ending({ tokens: at, confidence: read, right }, policy, { stop, exit, outcome }) {
+function ending({ tokens: at, confidence: readings, right }, policy, { stop, exit, outcome }) {
+  const read = smoothedOf(policy, readings);
   const whole = at.at(-1) ?? 0;
   const here = number(at[stop] ?? 0);
   const was = confidence(read[stop] ?? 0);

@@ -22,7 +22,7 @@ const PICTURED = 20;
  * @param {Run} run one that is done
  * @returns {HTMLElement}
  */
-export function story(question, { start, solution }) {
+export function story(question, { start, solution, samples }) {
   if (!start || !solution) throw new Error("the question is not answered yet");
   return h(
     "section",
@@ -31,7 +31,7 @@ export function story(question, { start, solution }) {
       "div",
       null,
       h("h2", { id: "story-title" }, `What α = ${percent(question.alpha)} did here`),
-      h("p", { class: "result-told" }, explain(question, start, solution).join(" ")),
+      h("p", { class: "result-told" }, explain(question, start, solution, samples).join(" ")),
       spending(solution),
     ),
     solution.guarantee ? sureness(solution.guarantee) : reason(solution),
