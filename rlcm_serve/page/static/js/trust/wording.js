@@ -1,7 +1,7 @@
 /** A certificate in plain sentences. Each term is explained by one of them, where it first appears. */
 
 import { servedLevel } from "../ask/levels.js";
-import { list, number, percent, threshold, tokens } from "../format.js";
+import { list, mostOf, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
@@ -152,7 +152,7 @@ export function surenessOf(report) {
         "It does not hold for a question that is asked again because it was not answered.";
   return (
     `The calibration problems are a random sample, and a sample can mislead. δ (delta) is the probability of that, here at most ${percent(delta)}: ` +
-    `of 100 such calibrations, about ${number(100 * delta)} at most break their promise.${kinds} ${together}`
+    `${mostOf(delta, 100)} such calibrations break their promise.${kinds} ${together}`
   );
 }
 

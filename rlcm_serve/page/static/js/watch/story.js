@@ -1,7 +1,7 @@
 /** What α did to a question, what it cost, and what the promise means: below the curves. */
 
 import { h, svg } from "../dom.js";
-import { count, measured, number, percent, sentence, tokens } from "../format.js";
+import { count, measured, mostOf, number, percent, sentence, tokens } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { generatedOf } from "../generated.js";
 import { VERIFIED } from "../verified.js";
@@ -44,14 +44,13 @@ export function story(question, { start, solution, samples }) {
  * @param {Guarantee} guarantee
  */
 function sureness({ delta, promise, verified, certificate, alpha_certified: alpha }) {
-  const broken = Math.floor(delta * PICTURED + 1e-9);
   const kept = percent(1 - delta);
   const chosen = promise === "pointwise" ? " It assumes that α was chosen before looking at any result." : "";
   return h(
     "div",
     { class: "sureness" },
     h("h2", null, "How sure is the promise itself? (δ)"),
-    pictureOf(broken),
+    pictureOf(delta),
     h(
       "p",
       null,
@@ -61,9 +60,10 @@ function sureness({ delta, promise, verified, certificate, alpha_certified: alph
   );
 }
 
-/** @param {number} broken of the pictured calibrations */
-function pictureOf(broken) {
-  const label = `Of ${PICTURED} such tests, about ${broken} or fewer give a rule that breaks its promise.`;
+/** @param {number} delta */
+function pictureOf(delta) {
+  const broken = Math.ceil(delta * PICTURED - 1e-9);
+  const label = `Of such tests, ${mostOf(delta, PICTURED)} give a rule that breaks its promise.`;
   const one = (/** @type {number} */ at) => {
     const bad = at >= PICTURED - broken;
     const x = 12 + at * 20;
@@ -75,7 +75,7 @@ function pictureOf(broken) {
     "figure",
     { class: "tests" },
     svg("svg", { viewBox: `0 0 ${PICTURED * 20 + 4} 20`, role: "img", "aria-label": label }, Array.from({ length: PICTURED }, (_, at) => one(at))),
-    h("figcaption", { class: "hint" }, `◆ a test whose rule keeps its promise, ✕ one whose rule does not: at most about ${broken} of ${PICTURED}`),
+    h("figcaption", { class: "hint" }, `◆ a test whose rule keeps its promise, ✕ one whose rule does not: ${mostOf(delta, PICTURED)}`),
   );
 }
 
