@@ -64,6 +64,7 @@ async def about(context: ContextOfApp) -> Response:
         "version": version("rlcm-serve"),
         "keys": context.settings.keys_needed,
         "examples": _is_embedded(model),
+        "heartbeat_s": context.settings.heartbeat_s,
         "demo": await asyncio.to_thread(_demo, context) is not None,
     }
     return JSONResponse(found, headers={"Cache-Control": "no-store"})

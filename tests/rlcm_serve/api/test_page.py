@@ -159,6 +159,7 @@ async def test_about_says_what_the_page_must_know(running: Running) -> None:
         "version": version("rlcm-serve"),
         "keys": True,
         "examples": False,
+        "heartbeat_s": 15.0,
         "demo": False,
     }
     assert response.headers["cache-control"] == "no-store"
