@@ -161,3 +161,12 @@ export function list(items, last = "and") {
   if (items.length < 2) return items.join("");
   return `${items.slice(0, -1).join(", ")} ${last} ${items[items.length - 1]}`;
 }
+
+/**
+ * A time of day: "00:05:07".
+ *
+ * @param {Date} at
+ */
+export function clock(at) {
+  return at.toLocaleTimeString("en", { hourCycle: "h23" }); // `hour12: false` writes 24:05 in English
+}
