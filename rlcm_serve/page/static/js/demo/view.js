@@ -33,6 +33,8 @@ export function demoView(demo, onAsk, kind) {
   /** Readings of the replay so far; null once it is over. @type {number | null} */
   let played = null;
   let timer = 0;
+  /** The level whose count is written; -1: none is yet. */
+  let said = -1;
 
   const alpha = slider("How often may an answer be wrong?\u00a0α", (value) => `at most ${percent(value)}`, () => {
     level = levels.findIndex((one) => one.alpha === alpha.value());
@@ -94,15 +96,18 @@ export function demoView(demo, onAsk, kind) {
     setText(asked, recorded.question ?? `Question ${chosen + 1}`);
     if (played === null) replace(told, sign(end.outcome), " ", ending(recorded, policy, end));
     else setText(told, "Thinking …");
-    replace(
-      counted,
-      `At ${percent(at)}: `,
-      h("b", { class: "is-wrong" }, `${sum.wrong} wrong`),
-      ` of ${sum.answered} answered, with `,
-      h("b", null, `${measured(sum.tokensShare)} of the tokens`),
-      " of thinking to the end.",
-    );
-    setText(proof, proofOf(demo, level));
+    if (level !== said) {
+      said = level; // whoever listens would hear each rewriting
+      replace(
+        counted,
+        `At ${percent(at)}: `,
+        h("b", { class: "is-wrong" }, `${sum.wrong} wrong`),
+        ` of ${sum.answered} answered, with `,
+        h("b", null, `${measured(sum.tokensShare)} of the tokens`),
+        " of thinking to the end.",
+      );
+      setText(proof, proofOf(demo, level));
+    }
     alpha.set(stops, at, `The promise: at most ${frequency(at)} answers is wrong, on average over ${kind} like these. Not promised: any single answer, or other questions.`);
   }
 
