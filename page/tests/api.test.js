@@ -43,8 +43,8 @@ const broken = () =>
 /** Never answers; says so once it is aborted. */
 const silent = ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 
-function client({ key = null, give = async () => false } = {}) {
-  return createApi({ base: new URL("http://service/"), getKey: () => key, onKeyNeeded: give });
+function client({ key = null, give = async () => false, silenceMs } = {}) {
+  return createApi({ base: new URL("http://service/"), getKey: () => key, onKeyNeeded: give, silenceMs });
 }
 
 const isLost = (error) => error instanceof Problem && error.kind === "connection-lost" && error.status === 0;
@@ -116,6 +116,11 @@ test("a stream is posted for, and read event by event", async () => {
   await client({ key: "k" }).events("solve", { n: 1 }, (name, data) => got.push([name, data]));
   assert.deepEqual(got, [["a", { x: 1 }], ["b", 2]]);
   assert.deepEqual([asked[0].method, asked[0].body], ["POST", '{"n":1}']);
+});
+
+test("a stream that falls silent is lost", async () => {
+  answers = [new Response(new ReadableStream({}))];
+  await assert.rejects(client({ silenceMs: () => 20 }).events("solve", {}, () => {}), isLost);
 });
 
 test("a stream that breaks, or that cannot be read, is lost; a mistake of the page is not", async () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { explain, promised } from "../../rlcm_serve/page/static/js/watch/explain.js";
+import { explain } from "../../rlcm_serve/page/static/js/watch/explain.js";
 
 const plain = (sentences) => sentences.join(" ").replace(/\u00a0/g, " ");
 const policy = { lambda_low: 0.4, lambda_high: 0.75, patience: 128, lambda_answer: 0.7 };
@@ -41,6 +41,14 @@ test("a reading is held against its threshold as it was read, not as it is writt
   assert.match(plain(explain(question, needs, below)), /a confidence of 0\.704\. An answer needs 0\.705, so the service abstains instead of guessing/);
 });
 
+test("with smoothing the smoothed confidence is told, which the rule compares", () => {
+  const smooth = { ...start, policy: { ...policy, smoothing: 0.5 } };
+  const read = [{ readings: [0.4, 0.72], finalRead: true }];
+  const ended = solution([sample("natural", 492, { answer: null, confidence: 0.72 })], abstention);
+  const told = plain(explain(question, smooth, ended, read));
+  assert.match(told, /with a smoothed confidence of 0\.56\. An answer needs 0\.70, so the service abstains instead of guessing/);
+});
+
 test("a level that was passed over is named", () => {
   const lower = { ...start, guarantee: { ...guarantee, alpha_requested: 0.15 } };
   assert.match(plain(explain({ ...question, alpha: 0.15 }, lower, solution([sample("high", 96)]))), /nearest certified level is 10%, so that level applied/);
@@ -73,12 +81,4 @@ test("samples that the vote stop ended are told apart from those that could chan
 test("an abstention that cost nothing says so", () => {
   const none = { ...start, samples: 4, policy: null, guarantee: null };
   assert.match(plain(explain(question, none, solution([], abstention))), /abstained without thinking/);
-});
-
-test("the promise names the kind of question that it is about", () => {
-  const all = { alpha_certified: 0.1, kind: null };
-  const average = "10% of the answers it gives are wrong, on average over questions like the tested ones.";
-  assert.equal(promised({ risk: "selective", kind: "" }, all), `At most ${average}`);
-  assert.equal(promised({ risk: "selective", kind: "algebra" }, { ...all, kind: "algebra" }), `Of questions of the kind “algebra”, at most ${average}`);
-  assert.equal(promised({ risk: "selective", kind: "poetry" }, all), `At most ${average} For questions of the kind “poetry” alone nothing is promised.`);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { confidence, count, decimalsOf, duration, frequency, list, measured, percent, sentence, threshold, within } from "../../rlcm_serve/page/static/js/format.js";
+import { clock, confidence, count, decimalsOf, duration, frequency, list, measured, mostOf, percent, sentence, threshold, within } from "../../rlcm_serve/page/static/js/format.js";
 
 test("a share never rounds to none or all of it", () => {
   assert.equal(percent(0.1), "10%");
@@ -64,4 +64,17 @@ test("what the service says is a sentence, and what is one already stays as it i
   assert.equal(sentence("Ask at one of them:"), "Ask at one of them:");
   assert.equal(sentence("Enough."), "Enough.");
   assert.equal(sentence(""), "");
+});
+
+test("the failures that a probability allows are never told too few", () => {
+  assert.equal(mostOf(0.1, 20), "at most about 2 of 20");
+  assert.equal(mostOf(0.05, 20), "at most about 1 of 20");
+  assert.equal(mostOf(0.06, 20), "at most about 2 of 20");
+  for (const delta of [0.001, 0.01, 0.049]) assert.equal(mostOf(delta, 20), "fewer than 1 of 20");
+  assert.equal(mostOf(0.004, 100), "fewer than 1 of 100");
+});
+
+test("the hour after midnight is the first of its day", () => {
+  assert.equal(clock(new Date(2026, 0, 12, 0, 5, 7)), "00:05:07");
+  assert.equal(clock(new Date(2026, 0, 12, 23, 59, 59)), "23:59:59");
 });

@@ -23,6 +23,38 @@ test("a withdrawn certificate that was replaced is no longer a matter", () => {
   assert.match(overall(body).words, /^No: 2.certificates have given no guarantee/);
 });
 
+const level = (alpha, test, questions = 9) => ({ alpha, questions, test: test && { alarmed: false, risk: 0.05, low: 0, high: 0.5, ...test } });
+const watched = (levels, more = {}) => overall({ behind_s: 1, certificates: [{ id: "c", active: true, guarantee: "given", levels }], ...more });
+const below = { high: 0.09 };
+
+test("the promise is kept only if labels say so at every level that was asked for", () => {
+  assert.deepEqual([watched([level(0.1, below)]).kind, watched([level(0.1, below)]).words], ["good", "Yes, as far as labels tell."]);
+  assert.equal(watched([level(0.1, below), level(0.2, null, 0), level(0.3, { risk: null }, 0)]).kind, "good");
+  for (const [other, words] of [
+    [level(0.2, {}), /^No sign that it is broken; at 1 of 2.levels too few labels/],
+    [level(0.2, { risk: null }), /^No sign that it is broken; at 1 of 2.levels no label yet/],
+    [level(0.2, null), /^No sign that it is broken; at 1 of 2.levels labels cannot test it/],
+  ]) {
+    const told = watched([level(0.1, below), other]);
+    assert.equal(told.kind, "");
+    assert.match(told.words, words);
+  }
+  assert.equal(watched([level(0.1, {})]).words, "No sign that it is broken; too few labels to be sure yet.");
+});
+
+test("a risk above its target is said before any alarm", () => {
+  const told = watched([level(0.1, below), level(0.2, { risk: 0.4, low: 0.3 })]);
+  assert.deepEqual([told.kind, told.words.replace(/\u00a0/g, " ")], ["bad", "Perhaps not: at 1 of 2 levels labels put the risk above its target, without an alarm yet."]);
+});
+
+test("without labels, tests or a look at them it is not known", () => {
+  assert.match(watched([level(0.1, { risk: null })]).words, /^Not known: no answer under a guarantee has a label yet/);
+  assert.match(watched([level(0.1, null)]).words, /^Not known: labels cannot test/);
+  assert.match(watched([]).words, /^Not known: no answer/);
+  assert.match(watched([level(0.1, below)], { behind_s: 400 }).words, /^Not known: no process has looked at new answers for 6.min/);
+  assert.match(watched([level(0.1, { alarmed: true })], { behind_s: 400 }).words, /^No: /);
+});
+
 test("a job is told in a line", () => {
   const job = { id: "cal_1", state: "recording", done: 12, total: 40, error: null };
   assert.equal(jobWords(job), "◐ Job cal_1: recording, 12 of 40 rollouts recorded");

@@ -34,6 +34,11 @@ test("a natural end answers at the confidence that a rule needs there", () => {
   assert.equal(made(policy, unread), "● finished");
 });
 
+test("at a natural end the smoothed confidence counts", () => {
+  const one = run([sample([0.4, 0.72], "natural")]);
+  assert.equal(made({ ...policy, lambda_low: -1, smoothing: 0.5 }, one), "● finished, and abstains"); // 0.56
+});
+
 test("a last reading at the end stops nothing, however high it is", () => {
   assert.equal(made({ ...policy, lambda_high: 0.7, lambda_low: -1 }, run([sample([0.5, 0.72], "natural")])), "● finished, and answers");
 });

@@ -48,6 +48,22 @@ test("a certificate serves its own procedure, and of one sample any vote", () =>
   assert.deepEqual(certifiedSamples(all, { risk: "selective", vote: "confidence" }), [1, 4]);
 });
 
+test("a certificate whose guarantee this engine voids serves nothing", () => {
+  const all = [certificate({ n: 1 }, [0.1], { voided: "dtype is float16", kind: { name: null, certified: ["algebra"], pooled: [] } })];
+  assert.equal(certificateFor(all, { risk: "selective", n: 1, vote: "confidence" }), undefined);
+  assert.deepEqual(certifiedSamples(all, { risk: "selective", vote: "confidence" }), []);
+  assert.deepEqual(kindsFor(all, "selective"), []);
+});
+
+test("a certificate for another thinking budget than the page's questions have is for none of them", () => {
+  const all = [certificate({ n: 1, max_tokens: 480 }, [0.1]), certificate({ n: 4 }, [0.1], { id: "d" })];
+  const asked = { risk: "selective", vote: "confidence" };
+  assert.equal(certificateFor(all, { ...asked, n: 1 }, 960), undefined);
+  assert.equal(certificateFor(all, { ...asked, n: 4 }, 960), all[1]);
+  assert.deepEqual(certifiedSamples(all, asked, 960), [4]);
+  assert.deepEqual(certifiedSamples(all, asked, null), [1, 4], "while the engine starts, its budget is not known");
+});
+
 test("a certificate of a prompt profile is for none of the page's questions", () => {
   const all = [certificate({ n: 1 }, [0.1], { profiles: ["support"] }), certificate({ n: 1 }, [0.1], { id: "d" })];
   assert.equal(certificateFor(all, { risk: "selective", n: 1, vote: "confidence" }), all[1]);

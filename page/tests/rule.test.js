@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { findExit, lowThreshold, readingDecimals } from "../../rlcm_serve/page/static/js/watch/rule.js";
+import { answersAtEnd, findExit, lowThreshold, readingDecimals } from "../../rlcm_serve/page/static/js/watch/rule.js";
 
 const policy = { lambda_low: 0.4, lambda_high: 0.9, patience: 64 };
 
@@ -33,6 +34,18 @@ test("smoothing is causal and starts from the first reading", () => {
   const smooth = { lambda_low: -1, lambda_high: 0.7, smoothing: 0.5 };
   assert.equal(findExit(smooth, [32, 64], [0.4, 0.99]), null); // 0.695
   assert.equal(findExit(smooth, [32, 64], [0.42, 0.99])?.tokens, 64); // 0.705
+});
+
+test("it stops and answers where the engine's rule does", () => {
+  // Written by tests/calibration/policy/test_page_vectors.py, which checks in CI that they are current.
+  const vectors = JSON.parse(readFileSync(new URL("rule-vectors.json", import.meta.url), "utf8"));
+  assert.ok(vectors.length > 50);
+  for (const { policy: rule, step, readings, exit, tokens, answers } of vectors) {
+    const at = readings.map((_, i) => step * (i + 1));
+    const found = findExit(rule, at.slice(0, -1), readings.slice(0, -1));
+    assert.deepEqual([found?.exit ?? null, found?.tokens], [exit, tokens]);
+    if (!exit) assert.equal(answersAtEnd(rule, readings), answers);
+  }
 });
 
 test("λ1 may rise with the tokens", () => {

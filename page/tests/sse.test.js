@@ -35,3 +35,35 @@ test("a mistake in the listener is not taken for a broken connection", async () 
   };
   await assert.rejects(readEvents(streamOf("data: x\n\n", 100), fail), RangeError);
 });
+
+/** A stream of one event, then nothing but comments, and at last nothing at all. */
+function stalling(comments, everyMs) {
+  let sent = 0;
+  let cancelled = false;
+  const stream = new ReadableStream({
+    start: (controller) => controller.enqueue(bytes("data: 1\n\n")),
+    async pull(controller) {
+      await new Promise((resolve) => setTimeout(resolve, everyMs));
+      sent += 1;
+      if (sent <= comments) controller.enqueue(bytes(": ping\n\n"));
+      else await new Promise(() => {});
+    },
+    cancel: () => {
+      cancelled = true;
+    },
+  });
+  return { stream, sent: () => sent, cancelled: () => cancelled };
+}
+
+test("a connection on which nothing comes any more is broken, one with heartbeats is not", async () => {
+  const { stream, sent, cancelled } = stalling(4, 20);
+  const got = [];
+  await assert.rejects(readEvents(stream, (_, data) => got.push(data), 60), StreamBroken);
+  assert.deepEqual([got, sent(), cancelled()], [["1"], 5, true]);
+});
+
+test("the clock stands still once the stream has ended", async () => {
+  const began = performance.now();
+  await readEvents(streamOf("data: x\n\n", 100), () => {}, 10_000);
+  assert.ok(performance.now() - began < 5_000); // and Node ends, which a timer would prevent
+});

@@ -17,7 +17,7 @@ from rlcm_serve.page.assets import Asset, asset_of
 
 
 @functools.lru_cache(maxsize=4)
-def demo_of(files: tuple[Path, ...]) -> Asset | None:
+def demo_of(files: tuple[Path, ...], given: frozenset[str] | None = None) -> Asset | None:
     """The demo's data as JSON; None if no certificate has recorded questions.
 
     It is read from the files with which the service was started, so it needs no engine. Of several
@@ -25,19 +25,23 @@ def demo_of(files: tuple[Path, ...]) -> Asset | None:
 
     Args:
         files: certificate files.
+        given: ids of the certificates whose guarantee is given; no other is shown. None while the
+            engine starts for the first time, when that is not known.
     """
     for file in files:
-        found = _read(file)
+        found = _read(file, given)
         if found is not None:
             text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
             return asset_of(text.encode(), ".json")
     return None
 
 
-def _read(file: Path) -> dict[str, Any] | None:
+def _read(file: Path, given: frozenset[str] | None) -> dict[str, Any] | None:
     try:
         certificate = Certificate.load(file)
         if certificate.risk != SELECTIVE.name or certificate.procedure.samples != 1:
+            return None
+        if given is not None and certificate.id not in given:
             return None
         report = ReportData.load(report_data_path(file))
     except (CertificateError, OSError):  # the start, or whoever asks for it, says what is wrong

@@ -171,6 +171,15 @@ def departures_of(certificate: Certificate, identity: EngineIdentity, effect: Ef
     ]
 
 
+RESTORE = "start the engine with the certified values, or record and fit again"
+
+
+def voided_by(certificate: Certificate, identity: EngineIdentity) -> str | None:
+    """Why no answer of this engine has the certificate's guarantee; None if answers may have it."""
+    voids = departures_of(certificate, identity, Effect.VOIDS)
+    return "; ".join([*voids, RESTORE]) if voids else None
+
+
 def _fact(recorded: Fingerprint, name: str, unknown: str) -> str:
     """The fact in words; where the others were recorded, an empty one means none."""
     return getattr(recorded, name) or ("none" if recorded.dtype else unknown)

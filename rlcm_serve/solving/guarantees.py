@@ -33,7 +33,12 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Infeasible
 from rlcm_serve.signing import SUFFIX as SIGNATURE_SUFFIX
 from rlcm_serve.solving.asking import Asked, HowAsked, ask_under
-from rlcm_serve.solving.fingerprints import ServedProcedure, departures_of, profiles_of
+from rlcm_serve.solving.fingerprints import (
+    RESTORE,
+    ServedProcedure,
+    departures_of,
+    profiles_of,
+)
 from rlcm_serve.solving.statement import guarantee_of
 
 CERTIFICATE_FOLDER = "certificates"
@@ -43,8 +48,6 @@ NO_CERTIFICATE = (
     "no certificate is loaded, so the risk is unknown: record labelled problems with "
     "`rlcm collect` and fit a certificate with `rlcm fit`"
 )
-
-_RESTORE = "start the engine with the certified values, or record and fit again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +203,12 @@ class Guarantees:
         """The active certificates."""
         return self._certificates
 
+    @property
+    def given(self) -> frozenset[str]:
+        """Ids of the certificates whose guarantee answers can have: neither void nor withdrawn."""
+        valid = {one.certificate.id for one in self._certified if not one.voids}
+        return frozenset(valid - self.withdrawn.keys())
+
     def profiles_of(self, id_: str) -> tuple[str, ...]:
         """The profiles that an active certificate is for."""
         return tuple(one.profile for one in self._certified if one.certificate.id == id_)
@@ -211,7 +220,7 @@ class Guarantees:
         voids = departures_of(certificate, identity, Effect.VOIDS)
         warns = departures_of(certificate, identity, Effect.WARNS)
         return (
-            *(f"{line}: its answers have no guarantee; {_RESTORE}" for line in voids),
+            *(f"{line}: its answers have no guarantee; {RESTORE}" for line in voids),
             *(f"{line}: its answers are the same up to rounding" for line in warns),
         )
 
@@ -274,7 +283,7 @@ class Guarantees:
             return _terms_without_level(question, asked, budget, infeasible)
         departures = how.departures_from(certificate)
         if nearest.voids:
-            departures += [*nearest.voids, _RESTORE]
+            departures += [*nearest.voids, RESTORE]
         if departures:
             reason = (
                 f"certificate {certificate.id} does not cover this request: {'; '.join(departures)}"

@@ -27,7 +27,7 @@ from rlcm_serve.core import Verified
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
-from rlcm_serve.solving.fingerprints import profiles_of
+from rlcm_serve.solving.fingerprints import profiles_of, voided_by
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.slots import slot_of, slots_of
 from rlcm_serve.store.answers.restoring import Restoring, Withdrawals
@@ -58,7 +58,8 @@ class KeptCertificate:
     names of the served profiles that it is for. `verified` says how its figures were verified, and
     `refusal` why it must not be served: it lacks a signature, or cannot take the place of a
     withdrawn one. `withdrawn` says why answers do not have its guarantee since an alarm, and how
-    they are given; None if they have it.
+    they are given; None if they have it. `voided` says why no answer of this engine has it,
+    although the certificate fits; None if answers may have it.
     """
 
     certificate: Certificate
@@ -70,6 +71,7 @@ class KeptCertificate:
     verified: Verified = Verified.NONE
     refusal: str | None = None
     withdrawn: str | None = None
+    voided: str | None = None
 
 
 class CertificateStore:
@@ -165,6 +167,7 @@ class CertificateStore:
                     # What was activated before its slot's withdrawal is served.
                     or (None if id_ in active else past.objection(certificate, added[id_])),
                     withdrawn=reasons.get(id_),
+                    voided=fits[id_].voided,
                 )
                 for id_, certificate in known.items()
             ]
@@ -483,16 +486,22 @@ class _Chosen(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """The profiles of an engine that a certificate is for, or why it is for none."""
+    """The profiles of an engine that a certificate is for, or why it is for none.
 
-    profiles: tuple[str, ...]
-    misfit: str | None
+    `voided` says why no answer has its guarantee all the same.
+    """
+
+    profiles: tuple[str, ...] = ()
+    misfit: str | None = None
+    voided: str | None = None
 
 
 def _fit(certificate: Certificate, identities: Sequence[EngineIdentity] | None) -> _Fit:
     if identities is None:
-        return _Fit((), None)
+        return _Fit()
     try:
-        return _Fit(profiles_of(certificate, identities), None)
+        profiles = profiles_of(certificate, identities)
     except CertificateMismatch as error:
-        return _Fit((), str(error))
+        return _Fit(misfit=str(error))
+    first = next(one for one in identities if one.profile.name == profiles[0])
+    return _Fit(profiles, voided=voided_by(certificate, first))

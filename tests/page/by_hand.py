@@ -76,5 +76,6 @@ def tell_shipped(visitor: Visitor, *names: str, withdrawn: str | None = None) ->
         )
         tell(visitor, f"certificates/{body['id']}/report", shown.model_dump(mode="json"))
         bodies.append(body)
-    tell(visitor, "certificates", {"certificates": bodies})
+    budget = bodies[0]["procedure"]["max_tokens"]
+    tell(visitor, "certificates", {"certificates": bodies, "max_tokens": budget})
     return [str(body["id"]) for body in bodies]

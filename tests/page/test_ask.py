@@ -69,7 +69,7 @@ def test_an_answer_comes_as_the_service_tells_it(visitor: Visitor, served: Serve
     guarantee = start["guarantee"]
     assert guarantee["alpha_certified"] == 0.1
     if visitor.page.locator(".outcome").get_attribute("data-state") == "guaranteed":
-        assert "At most 10% of the answers it gives are wrong, on average over questions" in promise
+        assert guarantee["statement"] in promise
     sure = visitor.text(".sureness")
     assert f"at least {100 * (1 - guarantee['delta']):.0f}% of the rules would keep" in sure
     link = visitor.page.locator(".promise a")

@@ -266,6 +266,26 @@ def test_it_replays_where_things_may_move(newcomer: Visitor) -> None:
     expect(page.locator(".demo-stop")).to_be_visible()
 
 
+def test_the_count_is_said_again_only_if_the_level_changes(newcomer: Visitor) -> None:
+    page = newcomer.page
+    page.emulate_media(reduced_motion="no-preference")
+    newcomer.go("")
+    expect(page.locator(".demo-told")).not_to_have_text("Thinking …")
+    page.evaluate(
+        """() => {
+          window.said = 0;
+          const watching = { childList: true, subtree: true, characterData: true };
+          new MutationObserver(() => { window.said += 1; })
+            .observe(document.querySelector(".demo-count"), watching);
+        }"""
+    )
+    page.get_by_role("button", name="Replay").click()
+    page.wait_for_timeout(4 * STEP_MS)
+    assert page.evaluate("window.said") == 0
+    page.locator(".demo input[type=range]").press("ArrowRight")
+    page.wait_for_function("window.said === 1")
+
+
 def test_nothing_jumps_while_it_is_dragged(newcomer: Visitor) -> None:
     page = newcomer.page
     for width, height in ((360, 740), (1280, 800)):

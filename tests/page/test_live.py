@@ -181,7 +181,8 @@ def test_a_promise_that_is_kept(known: Visitor) -> None:
     open_view(known, body(alarmed=False))
     kept = known.page.locator(".question.kept")
     expect(kept.locator(".verdict")).to_have_text(
-        "○ No sign that it is broken; too few labels to be sure yet."
+        "○ No sign that it is broken; at 1 of 2\u00a0levels too few labels to be sure yet and "
+        "at 1 of 2\u00a0levels labels cannot test it."
     )
     risks = known.page.locator(".detail.risks")
     expect(risks).to_contain_text("● guarantee given")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.page.scripted import ScriptedProcess
-from tests.page.streams import STATES, Told
+from tests.page.streams import STATEMENT, STATES, Told
 from tests.page.visitor import Visitor, Visits
 
 pytestmark = pytest.mark.page
@@ -74,7 +74,7 @@ def test_each_state_has_its_words_its_shape_and_its_size(known: Visitor, state: 
     expect(outcome).to_have_attribute("data-state", state)
     assert known.text(".result-title") == LABELS[state]
     said = known.text(".outcome")
-    assert ("questions like the tested ones" in said) == (state == "guaranteed")
+    assert (STATEMENT in said) == (state == "guaranteed")
     assert ("What the promise covers" in said) == (state in ("guaranteed", "weak", "abstained"))
     saved = page.get_by_text("fewer than that average")
     expect(saved).to_have_count(1 if state in ("guaranteed", "weak") else 0)

@@ -20,6 +20,7 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotReady
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.fitting import require_verified
+from rlcm_serve.profiles.profile import DEFAULT_NAME
 from rlcm_serve.solving.fingerprints import nearest_identity, profiles_of, served_like
 from rlcm_serve.store.activation import activate, deactivate, require_activable
 from rlcm_serve.store.evidence import RECOMPUTED_UPLOAD
@@ -85,8 +86,10 @@ async def list_certificates(context: ContextOfApp) -> CertificateList:
     """Lists all certificates of the service, active or not."""
     identities = _identities(context)
     kept = await context.database.threads.read(context.certificates.all, identities)
+    plain = next((one for one in identities or () if one.profile.name == DEFAULT_NAME), None)
     return CertificateList(
-        certificates=[CertificateBody.from_kept(one, identities is not None) for one in kept]
+        certificates=[CertificateBody.from_kept(one, identities is not None) for one in kept],
+        max_tokens=None if plain is None else plain.budget.thinking,
     )
 
 

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
-from rlcm_serve.errors import NotFound
+from rlcm_serve.errors import NotFound, NotReady
 from rlcm_serve.page.assets import INDEX, Asset
 from rlcm_serve.page.demo import demo_of
 
@@ -64,6 +64,7 @@ async def about(context: ContextOfApp) -> Response:
         "version": version("rlcm-serve"),
         "keys": context.settings.keys_needed,
         "examples": _is_embedded(model),
+        "heartbeat_s": context.settings.heartbeat_s,
         "demo": await asyncio.to_thread(_demo, context) is not None,
     }
     return JSONResponse(found, headers={"Cache-Control": "no-store"})
@@ -87,10 +88,17 @@ def asset(path: str, request: Request, context: ContextOfApp) -> Response:
 
 
 def _demo(context: Context) -> Asset | None:
-    """The demo's data. Where keys are needed, only those of the embedded model are for anyone."""
+    """The demo's data. Where keys are needed, only those of the embedded model are for anyone.
+
+    It shows a promise, so it needs a certificate whose promise is given, once that is known.
+    """
     if context.settings.keys_needed and not _is_embedded(context.service.engine.name):
         return None
-    return demo_of(tuple(context.service.certificate_files))
+    try:
+        given = context.service.guarantees.given
+    except NotReady:
+        given = None
+    return demo_of(tuple(context.service.certificate_files), given)
 
 
 def _response(request: Request, found: Asset) -> Response:

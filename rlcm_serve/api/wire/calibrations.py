@@ -139,7 +139,7 @@ class AskedBody(Wire):
     rollouts: int = Field(examples=[1])
     """Number of rollouts that are recorded per problem."""
     method: Annotated[str, described(terms.METHOD_TEXT, "auto")]
-    average: Annotated[str, described(terms.AVERAGE_TEXT, "problems")]
+    average: terms.AveragedOver
     max_group_size: Annotated[int | None, described(terms.MAX_GROUP_SIZE_TEXT, None)]
     by: Annotated[str | None, described(terms.BY_TEXT, None)]
     bounds: dict[str, float | None] = Field(examples=[{}])

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel, Level
+from calibration.simulation.groups import Average
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.store.certificates import KeptCertificate
@@ -138,6 +139,7 @@ class CertificateBody(Wire):
     fits: terms.Fits
     misfit: terms.Misfit
     withdrawn: terms.GuaranteeWithdrawn
+    voided: terms.GuaranteeVoided
     profiles: terms.ServedProfiles
     verified: terms.VerifiedBy
     refusal: str | None = Field(examples=[None])
@@ -153,6 +155,7 @@ class CertificateBody(Wire):
     risk: terms.BoundedRisk
     promise: terms.PromiseKind
     delta: terms.Delta
+    average: terms.AveragedOver
     procedure: ProcedureBody = Field(examples=[ProcedureBody.example(max_tokens=1024)])
     """How a question must be asked to be covered by the certificate."""
     kind: KindBody | None = Field(default=None, examples=[None])
@@ -178,6 +181,7 @@ class CertificateBody(Wire):
             fits=kept.misfit is None if engine_known else None,
             misfit=kept.misfit,
             withdrawn=kept.withdrawn,
+            voided=kept.voided,
             profiles=list(kept.profiles),
             verified=kept.verified.value,
             refusal=kept.refusal,
@@ -187,6 +191,7 @@ class CertificateBody(Wire):
             risk=made.risk,
             promise=made.promise.value,
             delta=made.delta,
+            average=(Average.PROBLEMS if made.groups is None else made.groups.average).value,
             procedure=ProcedureBody.of(made),
             kind=KindBody.of(made),
             joint=JointBody.of(made),
@@ -205,6 +210,10 @@ class CertificateList(Wire):
 
     certificates: list[CertificateBody] = Field(examples=[[]])
     """All certificates, active ones first."""
+    max_tokens: int | None = Field(examples=[960])
+    """Thinking budget of questions that name neither a budget nor a profile. Certificates for other
+    budgets do not cover them. Null while the engine starts.
+    """
 
 
 def iso(seconds: float) -> str:

@@ -242,9 +242,11 @@ class ReportBody(Wire):
     fits: terms.Fits
     misfit: terms.Misfit
     withdrawn: terms.GuaranteeWithdrawn
+    voided: terms.GuaranteeVoided
     risk: terms.BoundedRisk
     promise: terms.PromiseKind
     delta: terms.Delta
+    average: terms.AveragedOver
     n: terms.Samples
     vote: terms.Vote
     max_tokens: terms.ThinkingBudget

@@ -79,6 +79,7 @@ CertificateId = Annotated[
         "Id of the certificate: the first 12 characters of its SHA-256 digest.", "571b667eda0c"
     ),
 ]
+AveragedOver = Annotated[str, described(AVERAGE_TEXT, "problems")]
 BoundedRisk = Annotated[str, described(RISK_TEXT, "selective")]
 PromiseKind = Annotated[str, described(PROMISE_TEXT, "simultaneous")]
 AskedRisk = Annotated[Literal["selective", "error", "regret"], described(RISK_TEXT, "selective")]
@@ -167,6 +168,15 @@ GuaranteeWithdrawn = Annotated[
     described(
         "Why answers no longer have the guarantee of this certificate after an alarm, and how they "
         "are given; null if they have it.",
+        None,
+    ),
+]
+GuaranteeVoided = Annotated[
+    str | None,
+    described(
+        "Why no answer of the running engine has the guarantee of this certificate, although the "
+        "certificate fits: the engine computes other numbers than the certified one. Null if "
+        "answers may have it.",
         None,
     ),
 ]

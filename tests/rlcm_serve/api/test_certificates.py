@@ -62,6 +62,7 @@ async def test_active_certificates_are_listed_with_all_fields(ready: Running) ->
     (one,) = (await listed(ready)).values()
     assert one["id"] == ONE.id
     assert (one["active"], one["fits"], one["misfit"]) == (True, True, None)
+    assert (one["withdrawn"], one["voided"], one["average"]) == (None, None, "problems")
     assert (one["origin"], one["added"], one["created"]) == ("file one.json", None, None)
     assert one["procedure"] == {"n": 1, "vote": "confidence", "max_tokens": 96}
     assert (one["risk"], one["promise"], one["delta"]) == ("selective", "simultaneous", 0.1)
@@ -73,6 +74,20 @@ async def test_active_certificates_are_listed_with_all_fields(ready: Running) ->
     assert (certified["certified"], certified["reason"]) == (True, None)
     assert certified["policy"] == EARLY.to_scalars()
     assert (certified["expected_tokens"], certified["full_budget_tokens"]) == (200.0, 400.0)
+
+
+async def test_the_list_has_the_budget_of_a_plain_question(ready: Running) -> None:
+    found = (await ready.client.get("/certificates")).json()
+    assert found["max_tokens"] == IDENTITY.budget.thinking
+
+
+async def test_an_active_certificate_of_other_numbers_says_that_it_is_void(tmp_path: Path) -> None:
+    fitted = replace(fingerprint_of(IDENTITY), dtype="bfloat16")
+    certificate({0.1: EARLY}, fingerprint=fitted).save(tmp_path / "one.json")
+    async with serving(certificates=[tmp_path / "one.json"]) as running:
+        (one,) = (await listed(running)).values()
+    assert (one["active"], one["fits"], one["misfit"]) == (True, True, None)
+    assert "the certified value is bfloat16" in one["voided"]
 
 
 async def test_a_certificate_is_returned_as_it_was_saved(ready: Running, tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from calibration import Certificate
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.page import Assets
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving.guarantees import Guarantees
 from tests.rlcm_serve.api.serving import Running, serving, starting
 
 pytestmark = pytest.mark.anyio
@@ -157,6 +159,7 @@ async def test_about_says_what_the_page_must_know(running: Running) -> None:
         "version": version("rlcm-serve"),
         "keys": True,
         "examples": False,
+        "heartbeat_s": 15.0,
         "demo": False,
     }
     assert response.headers["cache-control"] == "no-store"
@@ -214,6 +217,18 @@ async def test_the_demo_needs_no_engine(tmp_path: Path) -> None:
         assert len(body["questions"]) == 100
         tagged = await fetch(running, "/page/demo", if_none_match=response.headers["etag"])
         assert tagged.status_code == 304
+
+
+async def test_the_demo_shows_no_promise_that_is_not_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(settings=Settings(state=tmp_path, auth="off")) as running:
+        object.__setattr__(running.context.service, "certificate_files", (DEMO,))
+        assert (await fetch(running, "/page/about")).json()["demo"] is False, "it is not active"
+        assert (await fetch(running, "/page/demo")).status_code == 404
+        given = frozenset({Certificate.load(DEMO).id})
+        monkeypatch.setattr(Guarantees, "given", given)
+        assert (await fetch(running, "/page/about")).json()["demo"] is True
 
 
 async def test_recorded_questions_of_other_models_are_not_for_anyone(running: Running) -> None:

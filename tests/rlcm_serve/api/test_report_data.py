@@ -84,6 +84,7 @@ async def test_it_has_what_the_certificate_says_and_what_was_seen(fitted: Fitted
         True,
         None,
     )
+    assert (found["withdrawn"], found["voided"]) == (None, None)
     assert found["covers"] == made.covers
     assert found["does_not_cover"] == list(made.does_not_cover)
     assert found["fingerprint"] == fingerprint_of(IDENTITY).to_json()

@@ -82,6 +82,14 @@ def test_a_smaller_level_with_the_policy_that_alarmed_does_not_serve_on() -> Non
     assert "with the policy of alpha 0.05" in str(terms.no_guarantee_reason)
 
 
+def test_guarantees_that_are_withdrawn_or_void_are_not_given() -> None:
+    assert Guarantees([IDENTITY], [ONE]).given == {ONE.id}
+    lost = {ONE.id: Withdrawn("risk alarm", 1.0, restored=2.0)}
+    assert Guarantees([IDENTITY], [ONE], withdrawn=lost).given == frozenset()
+    assert under_facts().given == {FITTED.id}
+    assert under_facts(dtype="bfloat16").given == frozenset()
+
+
 def test_the_statement_says_what_is_promised_and_what_is_not() -> None:
     guarantee = Guarantees([IDENTITY], [ONE]).terms_for(QUESTION).guarantee
     assert guarantee is not None

@@ -8,6 +8,7 @@ from sqlalchemy import update
 from calibration import FULL_BUDGET, Certificate, ExitPolicy
 from calibration.errors import CertificateError
 from rlcm_serve.core import Question, Verified
+from rlcm_serve.engine.contract import EngineFacts
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
 from rlcm_serve.signing import (
     Envelope,
@@ -24,6 +25,7 @@ from rlcm_serve.store.database import Database
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 
 OTHER_ENGINE = replace(IDENTITY, model="m1")
+FACTUAL = replace(IDENTITY, facts=EngineFacts(dtype="float32"))
 EARLY = ExitPolicy(lambda_high=0.9)
 
 
@@ -166,6 +168,17 @@ def test_each_engine_has_its_own_activated_certificates(database: Database) -> N
     with pytest.raises(CertificateMismatch, match="model"):
         store.activate(there.id, [IDENTITY])
     assert active(store) == {here.id}
+
+
+def test_an_engine_that_computes_other_numbers_voids_the_guarantee(database: Database) -> None:
+    same = certificate({0.1: EARLY}, fingerprint=fingerprint_of(FACTUAL))
+    store = CertificateStore(database)
+    store.add(same, "upload")
+    assert [kept.voided for kept in store.all([FACTUAL])] == [None]
+    (kept,) = store.all([replace(FACTUAL, facts=replace(FACTUAL.facts, dtype="float16"))])
+    assert kept.misfit is None
+    assert (kept.voided or "").startswith("dtype is float16, the certified value is float32; start")
+    assert [kept.voided for kept in store.all(None)] == [None]
 
 
 def test_what_no_engine_can_be_held_to_is_refused(database: Database) -> None:

@@ -53,9 +53,10 @@ export class Problem extends Error {
  * @param {() => string | null} options.getKey the API key to send, if there is one
  * @param {(problem: Problem) => Promise<boolean>} options.onKeyNeeded asked after a 401; whether
  *   there is a new key to try again with
+ * @param {() => number} [options.silenceMs] for how long a stream may be silent before it is lost
  * @returns {Api}
  */
-export function createApi({ base, getKey, onKeyNeeded }) {
+export function createApi({ base, getKey, onKeyNeeded, silenceMs }) {
   /**
    * @param {string} path
    * @param {RequestInit} init
@@ -101,7 +102,7 @@ export function createApi({ base, getKey, onKeyNeeded }) {
       const response = await send(path, { method: "POST", headers, body: JSON.stringify(body), signal: signal ?? null });
       if (!response.body) throw lost("The service sent no stream.");
       try {
-        await readEvents(response.body, (name, data) => onEvent(name, json(data)));
+        await readEvents(response.body, (name, data) => onEvent(name, json(data)), silenceMs?.());
       } catch (error) {
         throw error instanceof StreamBroken ? lost(LOST) : error;
       }

@@ -15,6 +15,7 @@
 const NOT_READY = ["starting", "restarting", "failed", "stopping"];
 const CALM_MS = 15_000;
 const EAGER_MS = 2_000;
+const PATIENCE_MS = 10_000;
 
 /**
  * Asks from time to time, more often while the engine is not ready, not while nobody looks.
@@ -31,7 +32,7 @@ export function watchEngine(base) {
 
   async function look() {
     clearTimeout(timer);
-    if (!document.hidden) tell(await ask(base));
+    if (!document.hidden) tell(await engineNow(base));
     timer = setTimeout(look, now.state === "ready" ? CALM_MS : EAGER_MS);
   }
 
@@ -57,11 +58,12 @@ export function watchEngine(base) {
 
 /**
  * @param {URL} base
+ * @param {number} [withinMs] later it is taken for gone: on a dead connection no answer would ever come
  * @returns {Promise<EngineNow>}
  */
-async function ask(base) {
+export async function engineNow(base, withinMs = PATIENCE_MS) {
   try {
-    const response = await fetch(new URL("readyz", base), { cache: "no-store" });
+    const response = await fetch(new URL("readyz", base), { cache: "no-store", signal: AbortSignal.timeout(withinMs) });
     if (response.ok) return { state: "ready", stage: "" };
     const { state, stage = "" } = await response.json();
     return { state: NOT_READY.find((one) => one === state) ?? "gone", stage };

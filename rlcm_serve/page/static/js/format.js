@@ -114,6 +114,19 @@ export function frequency(share) {
 }
 
 /**
+ * The most of some trials that fail on average, never told too low: (0.06, 20) -> "at most about 2 of 20",
+ * (0.01, 20) -> "fewer than 1 of 20".
+ *
+ * @param {number} probability of a trial's failure
+ * @param {number} trials
+ */
+export function mostOf(probability, trials) {
+  const failures = probability * trials;
+  if (failures < 1 - 1e-9) return `fewer than 1 of ${trials}`;
+  return `at most about ${Math.ceil(failures - 1e-9)} of ${trials}`;
+}
+
+/**
  * A time span: 0.84 -> "840 ms", 4.2 -> "4.2 s", 75 -> "1 min 15 s", 7300 -> "2 h 1 min".
  *
  * @param {number} seconds
@@ -147,4 +160,13 @@ export function sentence(text) {
 export function list(items, last = "and") {
   if (items.length < 2) return items.join("");
   return `${items.slice(0, -1).join(", ")} ${last} ${items[items.length - 1]}`;
+}
+
+/**
+ * A time of day: "00:05:07".
+ *
+ * @param {Date} at
+ */
+export function clock(at) {
+  return at.toLocaleTimeString("en", { hourCycle: "h23" }); // `hour12: false` writes 24:05 in English
 }

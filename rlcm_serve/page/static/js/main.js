@@ -16,7 +16,8 @@ import { createKeyring } from "./key.js";
 /**
  * What `GET /page/about` says.
  *
- * @typedef {{ model: string, version: string, keys: boolean, examples: boolean, demo: boolean }} About
+ * @typedef {{ model: string, version: string, keys: boolean, examples: boolean, demo: boolean,
+ *   heartbeat_s: number }} About `heartbeat_s`: from one sign of life in a stream to the next
  */
 
 /**
@@ -55,13 +56,15 @@ const TITLES = { ask: "Ask", trust: "Trust", operate: "Operate" };
 
 const base = new URL(".", document.baseURI);
 const keyring = createKeyring();
-const api = createApi({ base, getKey: keyring.get, onKeyNeeded: keyring.ask });
+/** Some heartbeats, and a minute at least: a busy network may lose one. */
+const silenceMs = () => Math.max(60_000, 4_000 * app.about.heartbeat_s);
+const api = createApi({ base, getKey: keyring.get, onKeyNeeded: keyring.ask, silenceMs });
 const engine = watchEngine(base);
 
 /** @type {App} */
 const app = {
   api,
-  about: { model: "", version: "", keys: false, examples: false, demo: false },
+  about: { model: "", version: "", keys: false, examples: false, demo: false, heartbeat_s: 15 },
   engine,
   question: null,
   navigate(fragment) {

@@ -5,13 +5,15 @@ export class StreamBroken extends Error {}
 
 /**
  * Calls `onEvent` for each event that carries data, until the body ends. Comments, such as the
- * heartbeat, are passed over, and so is an event that the end cuts off.
+ * heartbeat, are passed over, and so is an event that the end cuts off. A connection may stall without
+ * any error, so one on which nothing comes for `silenceMs`, not even a heartbeat, is broken too.
  *
  * @param {ReadableStream<Uint8Array>} body
  * @param {(name: string, data: string) => void} onEvent
+ * @param {number} [silenceMs] some heartbeats long
  * @returns {Promise<void>} raises StreamBroken, or AbortError if the request was aborted
  */
-export async function readEvents(body, onEvent) {
+export async function readEvents(body, onEvent, silenceMs = 60_000) {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
@@ -36,9 +38,10 @@ export async function readEvents(body, onEvent) {
 
   try {
     for (;;) {
-      const { done, value } = await reader.read().catch((/** @type {Error} */ error) => {
+      const reading = reader.read().catch((/** @type {Error} */ error) => {
         throw error.name === "AbortError" ? error : new StreamBroken(error.message);
       });
+      const { done, value } = await within(silenceMs, reading);
       if (done) return;
       rest += decoder.decode(value, { stream: true });
       const lines = rest.split(/\r\n|\n|\r(?!$)/); // a last \r may be half of a line's end
@@ -48,4 +51,18 @@ export async function readEvents(body, onEvent) {
   } finally {
     reader.cancel().catch(() => {}); // it may have ended already
   }
+}
+
+/**
+ * @template T
+ * @param {number} ms
+ * @param {Promise<T>} reading
+ * @returns {Promise<T>} raises StreamBroken if it takes longer
+ */
+function within(ms, reading) {
+  let timer = 0;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new StreamBroken("nothing came any more")), ms);
+  });
+  return Promise.race([reading, late]).finally(() => clearTimeout(timer));
 }

@@ -16,7 +16,8 @@ import { slider, stopsAt } from "./slider.js";
  * @property {HTMLFormElement} element
  * @property {() => Question} read
  * @property {(question: Partial<Question>) => void} write
- * @property {(certificates: Certificate[]) => void} know what is certified; names it on the sliders
+ * @property {(certificates: Certificate[], budget: number | null) => void} know what is certified, and the
+ *   thinking budget of questions; names it on the sliders
  * @property {() => void} focus
  */
 
@@ -34,6 +35,8 @@ export function askForm(onAsk, onEdit, picker) {
   let now = { ...DEFAULTS };
   /** @type {Certificate[] | null} */
   let certificates = null;
+  /** @type {number | null} */
+  let budget = null;
 
   const id = uniqueId("question");
   const problem = h("textarea", {
@@ -133,9 +136,9 @@ export function askForm(onAsk, onEdit, picker) {
 
   function draw() {
     drawKinds();
-    const certificate = certificateFor(certificates ?? [], now);
+    const certificate = certificateFor(certificates ?? [], now, budget);
     const levels = certifiedLevels(certificate).map((one) => one.alpha);
-    const samples = certifiedSamples(certificates ?? [], now);
+    const samples = certifiedSamples(certificates ?? [], now, budget);
     certified.hidden = Boolean(certificate?.withdrawn);
     // As in the demo: every stop is a level that can be kept, and stands where it stood there.
     alpha.set(stopsAt([...(levels.length ? levels : ALPHAS), now.alpha], levels, (value) => percent(value)), now.alpha, certificates ? alphaNote(now, certificate) : meaningOf(now));
@@ -159,8 +162,9 @@ export function askForm(onAsk, onEdit, picker) {
       }
       draw();
     },
-    know(found) {
+    know(found, thinking) {
       certificates = found;
+      budget = thinking;
       draw();
     },
     focus: () => problem.focus(),

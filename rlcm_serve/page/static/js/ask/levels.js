@@ -14,6 +14,7 @@
  * @typedef {object} Certificate
  * @property {string} id
  * @property {boolean} active
+ * @property {string | null} voided why no answer of this engine has its guarantee
  * @property {string | null} withdrawn why answers do not have its guarantee since an alarm
  * @property {string} risk
  * @property {"simultaneous" | "pointwise"} promise
@@ -29,13 +30,14 @@
 const DEFAULT_PROFILE = "default";
 
 /**
- * Whether a certificate covers questions of this page with this risk, of one kind or of all.
+ * Whether a certificate covers questions of this page with this risk, of one kind or of all. After a withdrawal it
+ * does too: the page says then why there is no guarantee.
  *
  * @param {Certificate} certificate
  * @param {string} risk
  */
 function serves(certificate, risk) {
-  return certificate.active && certificate.risk === risk && certificate.profiles.includes(DEFAULT_PROFILE);
+  return certificate.active && !certificate.voided && certificate.risk === risk && certificate.profiles.includes(DEFAULT_PROFILE);
 }
 
 /**
@@ -56,10 +58,15 @@ export function kindsFor(certificates, risk) {
  *
  * @param {Certificate[]} certificates
  * @param {Pick<Question, "risk" | "n" | "vote" | "kind">} question
+ * @param {number | null} [budget] of thinking that questions of this page have; null: not known
  */
-export function certificateFor(certificates, { risk, n, vote, kind }) {
+export function certificateFor(certificates, { risk, n, vote, kind }, budget = null) {
   const found = certificates.filter(
-    (one) => serves(one, risk) && one.procedure.n === n && (n === 1 || one.procedure.vote === vote),
+    (one) =>
+      serves(one, risk) &&
+      one.procedure.n === n &&
+      (n === 1 || one.procedure.vote === vote) &&
+      (budget === null || one.procedure.max_tokens === budget),
   );
   return found.find((one) => kind && one.kind?.name === kind) ?? found.find((one) => !one.kind?.name);
 }
@@ -100,11 +107,12 @@ export function certifiedLevels(certificate) {
  *
  * @param {Certificate[]} certificates
  * @param {Pick<Question, "risk" | "vote" | "kind">} question
+ * @param {number | null} [budget] as in `certificateFor`
  * @returns {number[]} rising
  */
-export function certifiedSamples(certificates, { risk, vote, kind }) {
+export function certifiedSamples(certificates, { risk, vote, kind }, budget = null) {
   const numbers = [...new Set(certificates.map((one) => one.procedure.n))];
-  return numbers.filter((n) => certifiedLevels(certificateFor(certificates, { risk, n, vote, kind })).length).sort((a, b) => a - b);
+  return numbers.filter((n) => certifiedLevels(certificateFor(certificates, { risk, n, vote, kind }, budget)).length).sort((a, b) => a - b);
 }
 
 /**

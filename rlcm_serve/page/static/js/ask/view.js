@@ -5,6 +5,7 @@ import { h, replace, setText } from "../dom.js";
 import { parseFragment } from "../fragment.js";
 import { bar } from "./bar.js";
 import { askForm } from "./form.js";
+import { knownCertificates } from "./known.js";
 import { certificateOf, certifiedLevels, usualTokens } from "./levels.js";
 import { picker } from "./picker.js";
 import { fragmentOf, questionOf, requestOf } from "./question.js";
@@ -15,7 +16,6 @@ import { welcome } from "./welcome.js";
 /**
  * @typedef {import("../main.js").App} App
  * @typedef {import("./question.js").Question} Question
- * @typedef {import("./levels.js").Certificate} Certificate
  * @typedef {import("../watch/view.js").Watch} Watch
  *
  * @typedef {{ sent: boolean, drawn: string }} Progress of a question: `drawn` says in words how far it came
@@ -30,10 +30,6 @@ const DRAFT_MS = 400;
  * @returns {import("../main.js").View}
  */
 export function mount(root, app) {
-  /** @type {Certificate[]} */
-  let certificates = [];
-  /** @type {Promise<void> | null} */
-  let learning = null;
   /** @type {AbortController | null} */
   let running = null;
   /** @type {Watch | null} */
@@ -51,6 +47,7 @@ export function mount(root, app) {
     focus: () => form.focus(),
   });
   const form = askForm(ask, drafted, examples.element);
+  const known = knownCertificates(app.api, app.engine, ({ certificates, max_tokens }) => form.know(certificates, max_tokens));
   const asked = bar({ stop, change, share: async () => navigator.clipboard.writeText(linkOf(form.read())) });
   const notices = h("div", { class: "notices" });
   const stage = h("div", { class: "stage" });
@@ -70,22 +67,6 @@ export function mount(root, app) {
     event.preventDefault();
     stop();
   });
-
-  function learn() {
-    learning ??= list().finally(() => {
-      learning = null;
-    });
-    return learning;
-  }
-
-  async function list() {
-    try {
-      certificates = (await app.api.get("certificates")).certificates;
-      form.know(certificates);
-    } catch {
-      // Without the list nothing is named on the sliders; asking says what is wrong.
-    }
-  }
 
   function drafted() {
     clearTimeout(drafting);
@@ -109,7 +90,7 @@ export function mount(root, app) {
   function askOwn(alpha) {
     greeting.leave();
     intro.hidden = false;
-    if (!certificates.length && app.engine.now().state === "ready") learn();
+    known.refresh();
     form.write({ alpha, n: 1 }); // as in the demo
     form.focus();
   }
@@ -137,7 +118,7 @@ export function mount(root, app) {
     try {
       const { watch, progressOf } = await import("../watch/view.js");
       if (running !== controller) return;
-      const shown = watch(question, (start) => usualTokens(certificates, start));
+      const shown = watch(question, (start) => usualTokens(known.all(), start));
       watching = shown;
       stage.append(shown.element);
       try {
@@ -179,11 +160,10 @@ export function mount(root, app) {
     if (!start || !solution) {
       throw new Problem({ status: 0, type: "connection-lost", detail: "The stream ended before the answer." });
     }
-    // It may have become active after the list was read, or there was no key yet.
-    if (start.guarantee && !certificateOf(certificates, start.guarantee)) await learn();
+    await known.after({ start, solution });
     if (running?.signal !== signal) return; // another has been asked meanwhile
     asked.element.dataset.covered = String(Boolean(solution.guarantee));
-    const { heading, spoken } = shown.finish(certifiedLevels(certificateOf(certificates, start.guarantee)));
+    const { heading, spoken } = shown.finish(certifiedLevels(certificateOf(known.all(), start.guarantee)));
     app.announce(spoken);
     asked.say("");
     if (!root.hidden && root.contains(document.activeElement)) heading.focus({ preventScroll: true });
@@ -255,6 +235,7 @@ export function mount(root, app) {
     replace(notices);
     watching?.destroy();
     watching = null;
+    known.refresh();
     form.focus();
   }
 
@@ -266,7 +247,7 @@ export function mount(root, app) {
   // Which certificates are active is known once the engine is.
   app.engine.subscribe(({ state }) => {
     // The demo needs no certificates, and who looks at it is asked for no key.
-    if (state === "ready" && !greeting.isFirst()) learn();
+    if (state === "ready" && !greeting.isFirst()) known.learn();
   });
   // Safari has no idle callbacks.
   if ("requestIdleCallback" in globalThis) requestIdleCallback(prepare);
@@ -285,7 +266,7 @@ export function mount(root, app) {
         address = fragmentOf(form.read());
       } else if (address) keep();
       if (!address && !running && greeting.isFirst()) return showDemo();
-      if (!certificates.length && app.engine.now().state === "ready") learn();
+      known.refresh();
       if (!intro.hidden && !root.contains(document.activeElement)) form.focus();
       return undefined;
     },

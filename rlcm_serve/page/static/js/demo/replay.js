@@ -1,6 +1,6 @@
 /** What each level's rule does on recorded questions: where it stops, and what comes of it. */
 
-import { findExit } from "../watch/rule.js";
+import { answersAtEnd, findExit } from "../watch/rule.js";
 
 /**
  * @typedef {import("../watch/run.js").Policy} Policy
@@ -54,7 +54,7 @@ export function replayed(policy, { tokens, confidence, answer_tokens, right }) {
   const answers = {
     high: true,
     low: Boolean(policy.answer_on_low),
-    end: (confidence[end] ?? 0) >= (policy.lambda_answer ?? 0),
+    end: answersAtEnd(policy, confidence),
   }[exit];
   const outcome = answers ? (right[stop] === "1" ? "right" : "wrong") : "abstained";
   return { stop, exit, outcome, tokens: (tokens[stop] ?? 0) + (answer_tokens[stop] ?? 0) };

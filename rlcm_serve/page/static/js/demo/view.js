@@ -3,7 +3,7 @@
 import { h, replace, setText } from "../dom.js";
 import { confidence, frequency, measured, number, percent, threshold, tokens } from "../format.js";
 import { slider } from "../ask/slider.js";
-import { canStopHigh } from "../watch/rule.js";
+import { canStopHigh, smoothedOf } from "../watch/rule.js";
 import { chart } from "./chart.js";
 import { dots, legend, sign } from "./dots.js";
 import { replayed, tellingQuestion, totals } from "./replay.js";
@@ -33,6 +33,8 @@ export function demoView(demo, onAsk, kind) {
   /** Readings of the replay so far; null once it is over. @type {number | null} */
   let played = null;
   let timer = 0;
+  /** The level whose count is written; -1: none is yet. */
+  let said = -1;
 
   const alpha = slider("How often may an answer be wrong?\u00a0α", (value) => `at most ${percent(value)}`, () => {
     level = levels.findIndex((one) => one.alpha === alpha.value());
@@ -94,15 +96,18 @@ export function demoView(demo, onAsk, kind) {
     setText(asked, recorded.question ?? `Question ${chosen + 1}`);
     if (played === null) replace(told, sign(end.outcome), " ", ending(recorded, policy, end));
     else setText(told, "Thinking …");
-    replace(
-      counted,
-      `At ${percent(at)}: `,
-      h("b", { class: "is-wrong" }, `${sum.wrong} wrong`),
-      ` of ${sum.answered} answered, with `,
-      h("b", null, `${measured(sum.tokensShare)} of the tokens`),
-      " of thinking to the end.",
-    );
-    setText(proof, proofOf(demo, level));
+    if (level !== said) {
+      said = level; // whoever listens would hear each rewriting
+      replace(
+        counted,
+        `At ${percent(at)}: `,
+        h("b", { class: "is-wrong" }, `${sum.wrong} wrong`),
+        ` of ${sum.answered} answered, with `,
+        h("b", null, `${measured(sum.tokensShare)} of the tokens`),
+        " of thinking to the end.",
+      );
+      setText(proof, proofOf(demo, level));
+    }
     alpha.set(stops, at, `The promise: at most ${frequency(at)} answers is wrong, on average over ${kind} like these. Not promised: any single answer, or other questions.`);
   }
 
@@ -155,7 +160,8 @@ function proofOf({ levels, questions, on_test, n_problems }, at) {
  * @param {Policy} policy
  * @param {Replayed} end
  */
-function ending({ tokens: at, confidence: read, right }, policy, { stop, exit, outcome }) {
+function ending({ tokens: at, confidence: readings, right }, policy, { stop, exit, outcome }) {
+  const read = smoothedOf(policy, readings);
   const whole = at.at(-1) ?? 0;
   const here = number(at[stop] ?? 0);
   const was = confidence(read[stop] ?? 0);

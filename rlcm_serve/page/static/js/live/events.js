@@ -1,7 +1,7 @@
 /** What changed? The events, day by day. */
 
 import { h } from "../dom.js";
-import { percent } from "../format.js";
+import { clock, percent } from "../format.js";
 import { runbook } from "./runbooks.js";
 import { withAlpha } from "./figures.js";
 
@@ -48,7 +48,7 @@ function eventItem({ time, certificate, alpha, what, text, action, hook, runbook
   return h(
     "li",
     null,
-    h("time", { datetime: time }, new Date(time).toLocaleTimeString("en", { hour12: false })),
+    h("time", { datetime: time }, clock(new Date(time))),
     " ",
     h("b", null, h("span", { "aria-hidden": "true" }, `${mark} `), `${name}${level}`),
     `${detail}. `,

@@ -1,6 +1,6 @@
 /** What `GET /monitoring` says, and how it is put into words. */
 
-import { count, measured, number, percent } from "../format.js";
+import { count, duration, list, measured, number, percent } from "../format.js";
 
 /**
  * @typedef {{ audited: number, waiting: number, expired: number, right: number, wrong: number,
@@ -80,26 +80,41 @@ export function verdictOf(level) {
   }[statusOf(level)];
 }
 
+/** Seconds after which tests that look at nothing tell nothing. */
+export const LATE_S = 300;
+
 /**
- * The answer to whether the promise is kept, over everything that is watched.
+ * The answer to whether the promise is kept, over everything that is watched and was asked for.
  *
  * @param {Monitoring} body
  * @returns {Verdict}
  */
-export function overall({ certificates }) {
-  const lost = certificates.filter(({ active, guarantee }) => active && guarantee !== "given");
-  const levels = certificates.filter(({ active }) => active).flatMap((one) => one.levels);
-  const tested = levels.filter(({ test }) => test !== null && test.risk !== null);
-  if (levels.some(({ test }) => test?.alarmed) || lost.length) {
+export function overall({ certificates, behind_s: behind }) {
+  const active = certificates.filter((one) => one.active);
+  const lost = active.filter(({ guarantee }) => guarantee !== "given");
+  const asked = active.flatMap((one) => one.levels).filter(({ questions }) => questions > 0);
+  /** @param {ReturnType<typeof statusOf>} status @returns {number} of levels */
+  const found = (status) => asked.filter((level) => statusOf(level) === status).length;
+  /** @param {number} some */
+  const at = (some) => (some === asked.length ? "" : `at ${some} of ${count(asked.length, "level")} `);
+  if (lost.length) {
     const some = lost.length === 1 ? "a certificate has" : `${count(lost.length, "certificate")} have`;
-    const words = lost.length ? `No: ${some} given no guarantee since an alarm.` : "No: labels show a risk above its target.";
-    return { mark: "✕", kind: "bad", words };
+    return { mark: "✕", kind: "bad", words: `No: ${some} given no guarantee since an alarm.` };
   }
-  if (!tested.length) return { mark: "○", kind: "", words: "Not known: no answer under a guarantee has a label yet." };
-  const sure = tested.filter((level) => (level.test?.high ?? 1) <= level.alpha);
-  if (sure.length === tested.length) return { mark: "✓", kind: "good", words: "Yes, as far as labels tell." };
-  const few = tested.length - sure.length;
-  return { mark: "○", kind: "", words: `No sign that it is broken; ${few === tested.length ? "" : `at ${few} of ${count(tested.length, "level")} `}too few labels to be sure yet.` };
+  if (found("alarm")) return { mark: "✕", kind: "bad", words: "No: labels show a risk above its target." };
+  if (behind !== null && behind > LATE_S) return unknown(`no process has looked at new answers for ${duration(behind)}.`);
+  if (found("above")) return { mark: "○", kind: "bad", words: `Perhaps not: ${at(found("above"))}labels put the risk above its target, without an alarm yet.` };
+  if (asked.length && found("untestable") === asked.length) return unknown("labels cannot test the promise of any level that was asked for.");
+  if (!found("below") && !found("unclear")) return unknown("no answer under a guarantee has a label yet.");
+  if (found("below") === asked.length) return { mark: "✓", kind: "good", words: "Yes, as far as labels tell." };
+  const open = /** @type {const} */ ([["unclear", "too few labels to be sure yet"], ["unlabelled", "no label yet"], ["untestable", "labels cannot test it"]]);
+  const said = open.filter(([status]) => found(status)).map(([status, words]) => `${at(found(status))}${words}`);
+  return { mark: "○", kind: "", words: `No sign that it is broken; ${list(said)}.` };
+}
+
+/** @param {string} why @returns {Verdict} */
+function unknown(why) {
+  return { mark: "○", kind: "", words: `Not known: ${why}` };
 }
 
 /**

@@ -4,11 +4,11 @@ import { h } from "../dom.js";
 import { count, duration } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { timeOf } from "../operate/job-log.js";
+import { LATE_S } from "./figures.js";
 import { runbook } from "./runbooks.js";
 
 /** @typedef {import("./figures.js").Monitoring} Monitoring */
 
-const LATE_S = 300;
 /** Certificates that a step names. */
 const NAMED = 2;
 

@@ -2,6 +2,7 @@
 
 import { Problem } from "../api.js";
 import { h, replace } from "../dom.js";
+import { clock } from "../format.js";
 
 /** @typedef {{ time: string, text: string }} Line */
 
@@ -56,5 +57,5 @@ export function jobLog(id, api) {
 export function timeOf(iso) {
   const at = new Date(iso);
   const day = at.toDateString() === new Date().toDateString() ? "" : `${at.toLocaleDateString("en", { day: "numeric", month: "short" })}, `;
-  return day + at.toLocaleTimeString("en", { hour12: false });
+  return day + clock(at);
 }

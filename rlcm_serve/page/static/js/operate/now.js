@@ -3,6 +3,7 @@
 import { chart } from "../charts.js";
 import { h } from "../dom.js";
 import { number } from "../format.js";
+import { queueTiles } from "./overview.js";
 import { tile } from "./tile.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
@@ -31,11 +32,10 @@ export function nowSection() {
   let drawn = null;
   return {
     element,
-    update({ queue, engine, requests }, moments) {
-      tiles.running.set(number(queue.running), `of at most ${number(queue.running_limit)}`, queue.running / queue.running_limit);
-      const drain = queue.drain_per_second;
-      const pace = drain ? `; ${number(drain, 1)} finish per second` : "";
-      tiles.waiting.set(number(queue.waiting), `of ${number(queue.waiting_limit)} places${pace}`, queue.waiting / queue.waiting_limit);
+    update({ queue, engine, requests, figures }, moments) {
+      const { running, waiting } = queueTiles(queue, figures);
+      tiles.running.set(...running);
+      tiles.waiting.set(...waiting);
       tiles.samples.set(shown(engine.requests), "thinking or answering");
       tiles.requests.set(shown(requests.in_flight), "over HTTP, including this page’s own");
       const settings = settingsOf(moments);

@@ -1,5 +1,6 @@
 /** What `GET /overview` says, and what changes from one look to the next. */
 
+import { number } from "../format.js";
 import { generatedOf } from "../generated.js";
 
 /**
@@ -38,6 +39,36 @@ import { generatedOf } from "../generated.js";
  * @property {Job[]} jobs
  * @property {string | null} jobs_error
  */
+
+/**
+ * @param {Overview["figures"]} figures
+ * @returns {string} whose they are; "" if the service's, as goes without saying
+ */
+export function whoseWords(figures) {
+  if (figures === "service") return "";
+  return "Figures of your key alone. Questions of others are not counted: the scope “metrics” shows those of the whole service.";
+}
+
+/** @param {Overview["figures"]} figures @returns {string} since when questions are counted, and whose */
+export function sinceStart(figures) {
+  return figures === "service" ? "since the start" : "with your key since the start";
+}
+
+/**
+ * The limits are for all keys together, so the questions of one are not a share of them.
+ *
+ * @param {Overview["queue"]} queue
+ * @param {Overview["figures"]} figures
+ * @returns {{ running: [string, string, number?], waiting: [string, string, number?] }}
+ */
+export function queueTiles({ running, running_limit: most, waiting, waiting_limit: places, drain_per_second: drain }, figures) {
+  if (figures !== "service") return { running: [number(running), "asked with your key"], waiting: [number(waiting), "asked with your key"] };
+  const pace = drain ? `; ${number(drain, 1)} finish per second` : "";
+  return {
+    running: [number(running), `of at most ${number(most)}`, running / most],
+    waiting: [number(waiting), `of ${number(places)} places${pace}`, waiting / places],
+  };
+}
 
 const KEPT_S = 300;
 const GAP_S = 10;

@@ -4,7 +4,7 @@ import { h, setText } from "../dom.js";
 import { EXITS } from "../exits.js";
 import { count, measured, number, tokens } from "../format.js";
 import { barList } from "./bar-list.js";
-import { generated } from "./overview.js";
+import { generated, sinceStart } from "./overview.js";
 import { tile } from "./tile.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
@@ -41,7 +41,7 @@ export function tokensSection() {
   return {
     element: h("section", null, h("h3", null, "Tokens used and saved"), h("div", { class: "tiles two" }, spent.element, saved.element), note, kinds.element),
     update(overview, rate) {
-      spent.set(number(generated(overview)), rate === null ? "since the start" : `since the start; ${number(rate)} per second now`);
+      spent.set(number(generated(overview)), rate === null ? sinceStart(overview.figures) : `${sinceStart(overview.figures)}; ${number(rate)} per second now`);
       saved.set(...savedWords(overview.saved));
       setText(note, expectationWords(overview.saved));
       const by = overview.tokens;
@@ -80,9 +80,9 @@ export function exitsSection() {
   const total = h("p", { class: "muted" });
   return {
     element: h("section", null, h("h3", null, "Why samples stopped"), total, list.element),
-    update({ exits }) {
+    update({ exits, figures }) {
       const all = Object.values(exits).reduce((sum, one) => sum + one, 0);
-      setText(total, all ? `${count(all, "sample")} since the start.` : "No sample has ended since the start.");
+      setText(total, all ? `${count(all, "sample")} ${sinceStart(figures)}.` : `No sample has ended ${sinceStart(figures)}.`);
       list.update(
         Object.entries(EXITS).map(([name, { mark, word, role, meaning }]) => {
           const amount = exits[name] ?? 0;
@@ -99,10 +99,10 @@ export function questionsSection() {
   const promised = h("p", { class: "muted" });
   return {
     element: h("section", null, h("h3", null, "Questions since the start"), promised, list.element),
-    update({ questions }) {
+    update({ questions, figures }) {
       const { answered, abstained, failed, guaranteed, failures } = questions;
       const all = answered + abstained + failed;
-      setText(promised, all ? `${number(guaranteed)} of ${number(answered + abstained)} had a guarantee.` : "No question has been asked since the start.");
+      setText(promised, all ? `${number(guaranteed)} of ${number(answered + abstained)} had a guarantee.` : `No question has been asked ${sinceStart(figures)}.`);
       const kinds = Object.entries(failures).map(([kind, amount]) => `${number(amount)} ${FAILURES[kind] ?? kind.replaceAll("_", " ")}`);
       /** @type {(name: string, mark: string, role: string, amount: number, note: string) => Bar} */
       const bar = (name, mark, role, amount, note) => ({ name, mark, role, note, share: all ? amount / all : 0, text: amountOf(amount, all) });

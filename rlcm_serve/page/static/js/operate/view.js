@@ -1,13 +1,13 @@
 /** Operate: four questions about the promise, then how the service runs, while somebody looks. */
 
-import { h, replace } from "../dom.js";
+import { h, replace, setText } from "../dom.js";
 import { rehearsalsSection } from "../live/rehearsals.js";
 import { liveSections } from "../live/section.js";
 import { confidenceSection } from "./confidence.js";
 import { activeSection, titleOf } from "./active-certificates.js";
 import { jobsSection } from "./jobs.js";
 import { nowSection } from "./now.js";
-import { createHistory } from "./overview.js";
+import { createHistory, whoseWords } from "./overview.js";
 import { createPoller } from "./poll.js";
 import { status } from "./service-state.js";
 import { exitsSection, questionsSection, tokensSection } from "./totals.js";
@@ -24,6 +24,7 @@ const PATIENCE_MS = 10_000;
 export function mount(root, app) {
   const head = status({ onPause: () => (paused ? resume() : pause()), onRetry: (problem) => app.retry(problem, resume) });
   const loading = h("div", { class: "loading", role: "status" }, h("p", null, "Loading the service’s state…"), h("div", { class: "bone" }), h("div", { class: "bone tall" }));
+  const whose = h("p", { class: "notice", hidden: true });
   const now = nowSection();
   const tokens = tokensSection();
   const exits = exitsSection();
@@ -44,7 +45,7 @@ export function mount(root, app) {
     rehearsals.element,
     active.element,
   );
-  replace(root, h("h1", null, "The service, live"), head.element, loading, figures);
+  replace(root, h("h1", null, "The service, live"), head.element, loading, whose, figures);
 
   const history = createHistory();
   /** @type {Date | null} */
@@ -62,6 +63,8 @@ export function mount(root, app) {
       figures.hidden = false;
       history.add(overview);
       head.live(overview);
+      setText(whose, whoseWords(overview.figures));
+      whose.hidden = !whose.textContent;
       now.update(overview, history.moments());
       tokens.update(overview, history.rate());
       for (const section of [exits, confidence, questions, jobs, active]) section.update(overview);
@@ -73,7 +76,7 @@ export function mount(root, app) {
     onProblem(problem, waitMs) {
       retryAt = waitMs === null ? 0 : Date.now() + waitMs;
       loading.hidden = true;
-      if (waitMs === null) figures.hidden = true; // what a key was needed for is not shown without it
+      if (waitMs === null) figures.hidden = whose.hidden = true; // what a key was needed for is not shown without it
       head.lost(problem, from !== null);
       if (problem.status === 0) app.engine.check();
       tick();

@@ -56,7 +56,7 @@ export function partName(name) {
  * @param {ReportData} report
  * @returns {HTMLElement} the verdict; the parts are shown once they are asked for
  */
-export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits, misfit }) {
+export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits, misfit, voided }) {
   if (!fingerprint) return h("p", { class: "notice bad" }, "Its traces do not record their engine, so this certificate cannot be served.");
   const names = [...new Set([...Object.keys(fingerprint), ...Object.keys(engine ?? {})])];
   const different = engine ? names.filter((name) => fingerprint[name] !== engine[name]) : [];
@@ -74,21 +74,26 @@ export function fingerprintTable({ fingerprint, engine_fingerprint: engine, fits
   return h(
     "div",
     null,
-    h("p", { class: "verdict" }, verdict(names.length, different, engine !== null, fits)),
+    h("p", { class: "verdict" }, verdict({ parts: names.length, different, known: engine !== null, fits, voided })),
     fits === false && misfit && h("p", null, misfit),
     h("details", null, h("summary", null, "Part by part"), table),
   );
 }
 
 /**
- * @param {number} parts
- * @param {string[]} different
- * @param {boolean} known
- * @param {boolean | null} fits
+ * @param {object} compared
+ * @param {number} compared.parts
+ * @param {string[]} compared.different
+ * @param {boolean} compared.known whether the engine's fingerprint is
+ * @param {boolean | null} compared.fits as the service says
+ * @param {string | null} compared.voided
+ * @returns {string}
  */
-function verdict(parts, different, known, fits) {
+export function verdict({ parts, different, known, fits, voided }) {
   if (!known && fits === null) return "The engine is starting. Its fingerprint is compared when it is ready.";
-  if (!known) return "✕ It was fitted on another engine and cannot be served here.";
+  if (!known && fits === false) return "✕ It was fitted on another engine and cannot be served here.";
+  if (voided) return `✕ The engine computes other numbers, so answers have no guarantee: ${voided}.`;
+  if (!known) return "✓ The certificate applies to this engine. Which parts differ by rounding alone, only its report data says.";
   if (different.length === 0) return `✓ All ${parts} parts match: the certificate applies to this engine.`;
   if (different.every((name) => ROUNDING.has(name))) {
     return `✓ The certificate applies to this engine. ${different.length} of ${parts} parts differ, which changes numbers by rounding alone.`;

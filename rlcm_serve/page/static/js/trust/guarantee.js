@@ -148,8 +148,9 @@ function hintOf({ levels, risk }) {
 }
 
 /** @param {ReportData} report */
-function status({ active, fits, withdrawn }) {
+function status({ active, fits, withdrawn, voided }) {
   if (fits === false) return h("p", null, h("b", null, "This certificate is for another engine, so it guarantees nothing here."));
+  if (voided) return h("p", null, h("b", null, "No answer of this engine has this guarantee:"), ` ${voided}.`);
   if (withdrawn) return h("p", null, h("b", null, "The promise was withdrawn after an alarm: answers come without it until a fresh certificate is active."), " ", h("a", { href: "#/operate" }, "What happened"));
   if (!active) return h("p", null, h("b", null, "This certificate is not active: no question runs under it now."));
   return null;

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { number, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { byRisk } from "../risks.js";
-import { kindWords, riskWording, samplesWords } from "./wording.js";
+import { kindWords, riskWording, samplesWords, stateOf } from "./wording.js";
 
 /** @typedef {import("./report-data.js").Certificate} Certificate */
 
@@ -48,7 +48,8 @@ export function picker(certificates, shown, onChange) {
  * @param {(ids: string[]) => void} onChange
  * @param {boolean} sayBudget
  */
-function chip({ id, active, fits, levels, procedure, profiles, kind }, shown, onChange, sayBudget) {
+function chip(certificate, shown, onChange, sayBudget) {
+  const { id, levels, procedure, profiles, kind } = certificate;
   const here = shown.includes(id);
   const alphas = levels.filter((level) => level.certified).map((level) => percent(level.alpha));
   const full = !here && shown.length >= MOST_COMPARED;
@@ -63,7 +64,7 @@ function chip({ id, active, fits, levels, procedure, profiles, kind }, shown, on
   const budget = sayBudget && procedure.max_tokens ? `, ${number(procedure.max_tokens)} tokens` : "";
   const named = profiles.filter((name) => name !== "default");
   const under = named.length ? `, profile ${named.join(", ")}` : "";
-  const state = fits === false ? "✕ for another engine" : active ? null : "○ not active";
+  const state = stateLine(certificate);
   return h(
     "li",
     { class: here ? "chip shown" : "chip" },
@@ -76,4 +77,13 @@ function chip({ id, active, fits, levels, procedure, profiles, kind }, shown, on
     ),
     h("label", null, toggle, h("span", null, "compare", h("span", { class: "unseen" }, ` with the others: ${samplesWords(procedure)}, ${id}`))),
   );
+}
+
+/**
+ * @param {Pick<Certificate, "active" | "fits" | "withdrawn" | "voided">} certificate
+ * @returns {string | null} null if its promise is given, as goes without saying
+ */
+export function stateLine(certificate) {
+  const { mark, word, kind } = stateOf(certificate);
+  return kind === "good" ? null : `${mark} ${word}`;
 }

@@ -61,10 +61,12 @@
  * @property {boolean} active
  * @property {boolean | null} fits null while the engine starts
  * @property {string | null} misfit
+ * @property {string | null} voided why no answer of this engine has its guarantee, although it fits
  * @property {string | null} withdrawn why answers do not have its guarantee since an alarm
  * @property {string} risk
  * @property {string} promise
  * @property {number} delta
+ * @property {string} average what the risk averages over: "problems" or "groups"
  * @property {number} n samples of a question
  * @property {string} vote
  * @property {number | null} max_tokens
@@ -76,7 +78,7 @@
  * @property {string} covers
  * @property {string[]} does_not_cover
  * @property {Fingerprint | null} fingerprint
- * @property {Fingerprint | null} engine_fingerprint
+ * @property {Fingerprint | null} engine_fingerprint null while the engine starts, or without report data
  * @property {Problems} calibration
  * @property {Problems | null} test
  * @property {Level[]} levels by rising alpha
@@ -104,7 +106,7 @@ export function reportDataOf(certificate, missing) {
   return {
     ...same,
     ...procedure,
-    engine_fingerprint: certificate.fits ? certificate.fingerprint : null,
+    engine_fingerprint: null,
     calibration: { n_problems: n, n_units: n, full_right: NaN },
     test: null,
     levels: levels.map((level) => ({ ...level, ...thresholdsOf(level.policy), calibration: ownFigures(level), test: null })),

@@ -45,9 +45,9 @@ export function mount(root, app) {
     const mine = (asking = new AbortController());
     if (!shown.length) replace(content, loading());
     try {
-      const { certificates } = await app.api.get("certificates", mine.signal);
+      const { certificates, max_tokens } = await app.api.get("certificates", mine.signal);
       if (mine.signal.aborted) return;
-      const applies = app.question && certificateFor(certificates, app.question);
+      const applies = app.question && certificateFor(certificates, app.question, max_tokens);
       const ids = idsOf(params, certificates, applies?.id);
       name(ids.length);
       setText(lead, `${LEAD}${app.question && applies && ids[0] === applies.id ? askedWords(app.question, applies) : ""}`);

@@ -1,7 +1,7 @@
 /** A certificate in plain sentences. Each term is explained by one of them, where it first appears. */
 
 import { servedLevel } from "../ask/levels.js";
-import { list, number, percent, threshold, tokens } from "../format.js";
+import { list, mostOf, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
@@ -49,8 +49,10 @@ export function kindWords({ kind }) {
  */
 export function guaranteeOf(report, level) {
   if (!level.certified) return `No guarantee at α = ${percent(level.alpha)}`;
+  const equally = report.average === "groups" ? "counting every group of questions equally, " : "";
   const among = report.kind?.name ? `of questions of the kind “${report.kind.name}”, ` : "";
-  return `${report.withdrawn ? "The promise that was withdrawn" : "The promise"}: ${among}at most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
+  const promise = report.voided ? "The promise, which this engine does not give" : report.withdrawn ? "The promise that was withdrawn" : "The promise";
+  return `${promise}: ${equally}${among}at most ${percent(level.alpha)} ${riskWording(report.risk).promise}`;
 }
 
 /**
@@ -110,11 +112,12 @@ export function jointlyOf({ joint, levels, risk }, level) {
 }
 
 /**
- * @param {Pick<ReportData, "active" | "fits" | "withdrawn">} report
+ * @param {Pick<ReportData, "active" | "fits" | "withdrawn" | "voided">} report
  * @returns {{ mark: string, word: string, kind: string }} whether questions run under it: a shape, words and a class
  */
-export function stateOf({ active, fits, withdrawn }) {
+export function stateOf({ active, fits, withdrawn, voided }) {
   if (fits === false) return { mark: "✕", word: "for another engine", kind: "bad" };
+  if (voided) return { mark: "✕", word: "no guarantee on this engine", kind: "bad" };
   if (withdrawn) return { mark: "✕", word: "promise withdrawn", kind: "bad" };
   return active ? { mark: "●", word: "active", kind: "good" } : { mark: "○", word: "not active", kind: "" };
 }
@@ -149,7 +152,7 @@ export function surenessOf(report) {
         "It does not hold for a question that is asked again because it was not answered.";
   return (
     `The calibration problems are a random sample, and a sample can mislead. δ (delta) is the probability of that, here at most ${percent(delta)}: ` +
-    `of 100 such calibrations, about ${number(100 * delta)} at most break their promise.${kinds} ${together}`
+    `${mostOf(delta, 100)} such calibrations break their promise.${kinds} ${together}`
   );
 }
 

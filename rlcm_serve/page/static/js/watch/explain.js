@@ -2,7 +2,7 @@
 
 import { confidence, count, frequency, list, measured, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
-import { canStopHigh, canStopLow, readingDecimals } from "./rule.js";
+import { canStopHigh, canStopLow, readingDecimals, smoothedOf } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Start} Start
@@ -18,9 +18,10 @@ import { canStopHigh, canStopLow, readingDecimals } from "./rule.js";
  * @param {Question} question
  * @param {Start} start
  * @param {Solution} solution
+ * @param {Pick<import("./run.js").Sample, "readings" | "finalRead">[]} [read] what was read of each sample
  * @returns {string[]} sentences
  */
-export function explain(question, start, solution) {
+export function explain(question, start, solution, read = []) {
   const told = [RISKS[question.risk].accepted(frequency(question.alpha))];
   const { guarantee, policy } = start;
   if (guarantee && guarantee.alpha_certified < guarantee.alpha_requested - 1e-9) {
@@ -30,21 +31,10 @@ export function explain(question, start, solution) {
   if (policy && !guarantee && !isUnfamiliar) told.push(without(policy));
   if (!policy) return [...told, "No stopping rule is certified for that risk, so the service abstained without thinking."];
   if (start.samples === 1 && solution.samples[0]) {
-    told.push(...ofOne(policy, start.max_tokens, solution.samples[0], solution));
+    told.push(...ofOne(policy, start.max_tokens, solution.samples[0], solution, read[0]));
   } else told.push(...ofMany(policy, start.max_tokens, solution));
   if (isUnfamiliar) told.push("That confidence was not tested on questions like this one.");
   return told;
-}
-
-/**
- * @param {Pick<Question, "risk" | "kind">} question
- * @param {Pick<import("./run.js").Guarantee, "alpha_certified" | "kind">} guarantee
- * @returns {string} what is promised, and of which questions
- */
-export function promised({ risk, kind }, guarantee) {
-  const among = guarantee.kind ? `Of questions of the kind “${guarantee.kind}”, at` : "At";
-  const alone = kind && kind !== guarantee.kind ? ` For questions of the kind “${kind}” alone nothing is promised.` : "";
-  return `${among} most ${percent(guarantee.alpha_certified)} ${RISKS[risk].promise}, on average over questions like the tested ones.${alone}`;
 }
 
 /** @param {Policy} policy one that is applied without a guarantee */
@@ -59,8 +49,9 @@ function without(policy) {
  * @param {number} budget
  * @param {SampleEnd} sample
  * @param {Solution} solution
+ * @param {Pick<import("./run.js").Sample, "readings" | "finalRead">} [read]
  */
-function ofOne(policy, budget, sample, { abstained }) {
+function ofOne(policy, budget, sample, { abstained }, read) {
   const after = `after ${number(sample.reasoning_tokens)} of ${tokens(budget)}`;
   switch (sample.exit) {
     case "high":
@@ -72,7 +63,7 @@ function ofOne(policy, budget, sample, { abstained }) {
     }
     default: {
       const end = sample.exit === "budget" ? `It used up all ${tokens(budget)}` : `It finished ${after}`;
-      return [neverPassed(policy), `${end}${lastWord(policy, sample.confidence, abstained)}.`];
+      return [neverPassed(policy), `${end}${lastWord(policy, lastOf(policy, sample, read), abstained)}.`];
     }
   }
 }
@@ -88,6 +79,17 @@ function neverPassed(policy) {
 }
 
 /**
+ * What the rule compares with the answer threshold.
+ *
+ * @param {Policy} policy
+ * @param {SampleEnd} sample
+ * @param {Pick<import("./run.js").Sample, "readings" | "finalRead">} [read]
+ */
+function lastOf(policy, { confidence: last }, read) {
+  return policy.smoothing && read?.finalRead ? (smoothedOf(policy, read.readings).at(-1) ?? last) : last;
+}
+
+/**
  * @param {Policy} policy
  * @param {number | null} last reading
  * @param {boolean} abstained
@@ -95,10 +97,10 @@ function neverPassed(policy) {
 function lastWord(policy, last, abstained) {
   const least = policy.lambda_answer ?? 0;
   if (!least || last === null) return abstained ? ", but its answer could not be read" : ", and answered";
-  const read = confidence(last, readingDecimals(policy));
-  if (!abstained) return `, with a confidence of ${read}, and an answer needs ${threshold(least)}`;
+  const read = `${policy.smoothing ? "smoothed " : ""}confidence of ${confidence(last, readingDecimals(policy))}`;
+  if (!abstained) return `, with a ${read}, and an answer needs ${threshold(least)}`;
   return last < least
-    ? `, with a confidence of ${read}. An answer needs ${threshold(least)}, so the service abstains instead of guessing`
+    ? `, with a ${read}. An answer needs ${threshold(least)}, so the service abstains instead of guessing`
     : ", but its answer could not be read";
 }
 

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { EXITS } from "../exits.js";
 import { count, list, number, percent, threshold } from "../format.js";
-import { canStopHigh, findExit } from "./rule.js";
+import { answersAtEnd, canStopHigh, findExit } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Policy} Policy
@@ -138,8 +138,7 @@ function outcome(policy, found, { samples, vote, solution }) {
     if (only?.exit === "low") return policy.answer_on_low ? ", and answers" : ", and abstains";
     if (only) return ", and answers";
     if (!sample.finalRead || sample.end?.answer_tokens === 0) return "";
-    const last = sample.readings[sample.readings.length - 1] ?? 0;
-    return last >= (policy.lambda_answer ?? 0) ? ", and answers" : ", and abstains";
+    return answersAtEnd(policy, sample.readings) ? ", and answers" : ", and abstains";
   }
   const same = samples.every((one, i) => sameEnd(one, found[i] ?? null));
   if (!same || !vote || (policy.lambda_answer ?? 0) > 0) return "";

@@ -36,6 +36,28 @@ export function readingDecimals(policy) {
 }
 
 /**
+ * What the rule compares with its thresholds: each reading, smoothed over those before it.
+ *
+ * @param {Policy} policy
+ * @param {number[]} readings
+ * @returns {number[]}
+ */
+export function smoothedOf({ smoothing = 0 }, readings) {
+  let smooth = 0;
+  return readings.map((reading, i) => (smooth = i === 0 ? reading : smoothing * smooth + (1 - smoothing) * reading));
+}
+
+/**
+ * Whether a policy that stopped nowhere answers at the natural end or the budget.
+ *
+ * @param {Policy} policy
+ * @param {number[]} readings all of them, the final one last
+ */
+export function answersAtEnd(policy, readings) {
+  return (smoothedOf(policy, readings).at(-1) ?? 0) >= (policy.lambda_answer ?? 0);
+}
+
+/**
  * Where a policy stops on recorded readings; null if on none of them.
  *
  * @param {Policy} policy
@@ -44,13 +66,13 @@ export function readingDecimals(policy) {
  * @returns {{ exit: "high" | "low", tokens: number, confidence: number } | null}
  */
 export function findExit(policy, at, readings) {
-  const { lambda_high, patience = 0, smoothing = 0 } = policy;
-  let smooth = 0;
+  const { lambda_high, patience = 0 } = policy;
+  const smoothed = smoothedOf(policy, readings);
   /** Tokens of the first of the readings that have been low without a break. */
   let lowSince = 0; // before the first reading nothing was high
   for (const [i, tokens] of at.entries()) {
     const reading = readings[i] ?? 0;
-    smooth = i === 0 ? reading : smoothing * smooth + (1 - smoothing) * reading;
+    const smooth = smoothed[i] ?? 0;
     if (smooth >= lambda_high) return { exit: "high", tokens, confidence: reading };
     if (smooth > lowThreshold(policy, tokens)) lowSince = tokens;
     else if (tokens >= patience && lowSince <= tokens - patience) {

@@ -1,7 +1,7 @@
 /** What α did to a question, what it cost, and what the promise means: below the curves. */
 
 import { h, svg } from "../dom.js";
-import { count, measured, number, percent, sentence, tokens } from "../format.js";
+import { count, measured, mostOf, number, percent, sentence, tokens } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { generatedOf } from "../generated.js";
 import { VERIFIED } from "../verified.js";
@@ -22,7 +22,7 @@ const PICTURED = 20;
  * @param {Run} run one that is done
  * @returns {HTMLElement}
  */
-export function story(question, { start, solution }) {
+export function story(question, { start, solution, samples }) {
   if (!start || !solution) throw new Error("the question is not answered yet");
   return h(
     "section",
@@ -31,7 +31,7 @@ export function story(question, { start, solution }) {
       "div",
       null,
       h("h2", { id: "story-title" }, `What α = ${percent(question.alpha)} did here`),
-      h("p", { class: "result-told" }, explain(question, start, solution).join(" ")),
+      h("p", { class: "result-told" }, explain(question, start, solution, samples).join(" ")),
       spending(solution),
     ),
     solution.guarantee ? sureness(solution.guarantee) : reason(solution),
@@ -44,14 +44,13 @@ export function story(question, { start, solution }) {
  * @param {Guarantee} guarantee
  */
 function sureness({ delta, promise, verified, certificate, alpha_certified: alpha }) {
-  const broken = Math.floor(delta * PICTURED + 1e-9);
   const kept = percent(1 - delta);
   const chosen = promise === "pointwise" ? " It assumes that α was chosen before looking at any result." : "";
   return h(
     "div",
     { class: "sureness" },
     h("h2", null, "How sure is the promise itself? (δ)"),
-    pictureOf(broken),
+    pictureOf(delta),
     h(
       "p",
       null,
@@ -61,9 +60,10 @@ function sureness({ delta, promise, verified, certificate, alpha_certified: alph
   );
 }
 
-/** @param {number} broken of the pictured calibrations */
-function pictureOf(broken) {
-  const label = `Of ${PICTURED} such tests, about ${broken} or fewer give a rule that breaks its promise.`;
+/** @param {number} delta */
+function pictureOf(delta) {
+  const broken = Math.ceil(delta * PICTURED - 1e-9);
+  const label = `Of such tests, ${mostOf(delta, PICTURED)} give a rule that breaks its promise.`;
   const one = (/** @type {number} */ at) => {
     const bad = at >= PICTURED - broken;
     const x = 12 + at * 20;
@@ -75,7 +75,7 @@ function pictureOf(broken) {
     "figure",
     { class: "tests" },
     svg("svg", { viewBox: `0 0 ${PICTURED * 20 + 4} 20`, role: "img", "aria-label": label }, Array.from({ length: PICTURED }, (_, at) => one(at))),
-    h("figcaption", { class: "hint" }, `◆ a test whose rule keeps its promise, ✕ one whose rule does not: at most about ${broken} of ${PICTURED}`),
+    h("figcaption", { class: "hint" }, `◆ a test whose rule keeps its promise, ✕ one whose rule does not: ${mostOf(delta, PICTURED)}`),
   );
 }
 

@@ -1,7 +1,6 @@
 /** How far an answer can be trusted: one of a few states, and what is said of each in one breath. */
 
 import { measured, percent, sentence } from "../format.js";
-import { promised } from "./explain.js";
 
 /**
  * @typedef {import("./run.js").Start} Start
@@ -81,7 +80,7 @@ export function verdictOf(question, start, solution) {
  */
 export function pendingVerdict(question, start) {
   if (!start) return { state: "pending", label: LABELS.pending, claim: "" };
-  const claim = start.guarantee ? promised(question, start.guarantee) : uncovered(question, start);
+  const claim = start.guarantee ? start.guarantee.statement : uncovered(question, start);
   return { state: "pending", label: LABELS.pending, claim };
 }
 
@@ -92,8 +91,7 @@ export function pendingVerdict(question, start) {
  * @returns {Verdict[]}
  */
 export function possibleVerdicts(question) {
-  const kind = question.kind || null;
-  const covered = `${promised(question, { alpha_certified: question.alpha, kind })} ${SINGLE}`;
+  const covered = `${usualStatement(question)} ${SINGLE}`;
   const others = Object.values(UNCOVERED).map((one) => one(question));
   const abstained = `${abstainedBecause(question.n > 1 ? "vote" : "natural")} ${COUNTED}`;
   return [
@@ -106,6 +104,12 @@ export function possibleVerdicts(question) {
 const SINGLE = "Any single answer can still be wrong.";
 const COUNTED = "It does not count as wrong. If you ask again, nothing is promised.";
 
+/** As long as the service's statement usually is; it is never shown. @param {Question} question */
+function usualStatement({ alpha, kind }) {
+  const among = kind ? ` of kind ‘${kind}’` : "";
+  return `Of the questions${among} that this policy answers, at most ${percent(alpha)} get a wrong answer on average. This covers first asks of questions like the calibration’s, with 90% confidence over the draw of 9999 calibration problems, whichever alpha is chosen.`;
+}
+
 /**
  * @param {State} state
  * @param {Question} question
@@ -116,7 +120,7 @@ function claimOf(state, question, start, solution) {
   const { guarantee, confidence } = solution;
   if (state === "abstained") return [whyAbstained(start, solution), guarantee && COUNTED].filter(Boolean).join(" ");
   if (state === "weak") return weakWords(confidence ?? 0);
-  if (guarantee) return `${promised(question, guarantee)} ${SINGLE}`;
+  if (guarantee) return `${guarantee.statement} ${SINGLE}`;
   const split = isWeak(question.n, confidence) ? ` The samples disagree too: it won ${measured(confidence ?? 0)} of the vote.` : "";
   return `${uncovered(question, solution)}${split}`;
 }

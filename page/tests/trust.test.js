@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { verdict } from "../../rlcm_serve/page/static/js/trust/fingerprint.js";
+import { reportDataOf } from "../../rlcm_serve/page/static/js/trust/report-data.js";
+import { guaranteeOf, stateOf } from "../../rlcm_serve/page/static/js/trust/wording.js";
+
+const good = { active: true, fits: true, withdrawn: null, voided: null };
+
+test("a certificate is active only if its promise is given", () => {
+  assert.equal(stateOf(good).kind, "good");
+  for (const [change, words] of [
+    [{ voided: "dtype is float16" }, "no guarantee on this engine"],
+    [{ withdrawn: "risk alarm" }, "promise withdrawn"],
+    [{ fits: false, voided: null }, "for another engine"],
+  ]) {
+    const { kind, word } = stateOf({ ...good, ...change });
+    assert.deepEqual([kind, word], ["bad", words]);
+  }
+  assert.equal(stateOf({ ...good, active: false }).word, "not active");
+});
+
+test("what an engine voids is not told as a promise", () => {
+  const level = { alpha: 0.1, certified: true };
+  const report = { ...good, risk: "error", kind: null };
+  assert.match(guaranteeOf(report, level), /^The promise: at most 10%/);
+  assert.match(guaranteeOf({ ...report, voided: "dtype is float16" }, level), /^The promise, which this engine does not give: at most/);
+});
+
+test("a promise says if it counts every group equally", () => {
+  const report = { ...good, risk: "error", kind: null, average: "groups" };
+  assert.match(guaranteeOf(report, { alpha: 0.1, certified: true }), /^The promise: counting every group of questions equally, at most 10%/);
+});
+
+test("without report data nothing is said of the engine's fingerprint", () => {
+  const certificate = { ...good, id: "c", procedure: { n: 1, vote: "confidence", max_tokens: 960 }, levels: [], n_problems: 9, fingerprint: { dtype: "float32" } };
+  assert.equal(reportDataOf(certificate, "none").engine_fingerprint, null);
+});
+
+test("the verdict on the engine follows what the service says where fingerprints cannot be compared", () => {
+  const unknown = { parts: 3, different: [], known: false };
+  assert.match(verdict({ ...unknown, fits: null, voided: null }), /engine is starting/);
+  assert.match(verdict({ ...unknown, fits: false, voided: null }), /^✕ It was fitted on another engine/);
+  assert.match(verdict({ ...unknown, fits: true, voided: "dtype is float16" }), /^✕ .*no guarantee/);
+  assert.match(verdict({ ...unknown, fits: true, voided: null }), /^✓ The certificate applies to this engine/);
+  assert.match(verdict({ parts: 3, different: ["vllm"], known: true, fits: true, voided: null }), /rounding alone/);
+  assert.match(verdict({ parts: 3, different: ["dtype"], known: true, fits: true, voided: "dtype is float16" }), /^✕ .*no guarantee/);
+});
