@@ -38,6 +38,7 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.ModelNotFound("a", ["b"]), 404, "model-not-found"),
     (errors.NoReport("no traces"), 404, "no-exhibit"),
     (errors.Conflict("it has ended"), 409, "conflict"),
+    (errors.UnreadableJob("a1", ValueError("odd")), 409, "conflict"),
     (errors.StillRunning(), 409, "still-running"),
     (errors.KeyReused(), 422, "idempotency-key-reused"),
     (errors.CertificateMismatch("another engine"), 422, "certificate-mismatch"),

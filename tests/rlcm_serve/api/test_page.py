@@ -131,7 +131,6 @@ async def test_head_is_get_without_the_body(running: Running) -> None:
         "/page/",
         "/page/%2e%2e/rlcm.db",
         "/page/js",
-        "/page/a%00",
     ],
 )
 async def test_a_missing_file_gets_an_error_response(running: Running, path: str) -> None:
