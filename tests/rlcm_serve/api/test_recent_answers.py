@@ -97,7 +97,7 @@ async def test_filters_and_pages_list_each_answer_once(certified: Path, tmp_path
             pages.append([one["id"] for one in page["answers"]])
             query = "" if page["next"] is None else f"?limit=4&before={page['next']}"
         assert pages == [newest[:4], newest[4:]]
-        for wrong in ("?limit=0", "?limit=501", "?label=maybe", "?certificate=%00", "?before=-1"):
+        for wrong in ("?limit=0", "?limit=501", "?label=maybe", "?certificate=x", "?before=-1"):
             assert (await running.client.get(f"/answers{wrong}")).status_code == 422, wrong
 
 
