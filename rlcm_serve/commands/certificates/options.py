@@ -28,7 +28,7 @@ RiskOption = Annotated[
 LossOption = Annotated[
     str | None,
     typer.Option(
-        help="Loss of your own, module:function or module:risk (docs/concepts/guarantee.md)."
+        help="Loss of your own, module:function or module:risk (docs/concepts/risks.md)."
     ),
 ]
 AlphaOption = Annotated[
