@@ -78,8 +78,8 @@ BoundOption = Annotated[
     list[str] | None,
     typer.Option(
         help="Another risk to bound under the same delta: declined, wrong or lost (shares of all "
-        "questions). With a limit, as in declined=0.4, no policy is served that may exceed it. May "
-        "be repeated."
+        "questions). With a limit, as in declined=0.4, only policies that are shown to keep it are "
+        "served. May be repeated."
     ),
 ]
 AnsweredOption = Annotated[
