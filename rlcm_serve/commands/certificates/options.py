@@ -27,9 +27,7 @@ RiskOption = Annotated[
 ]
 LossOption = Annotated[
     str | None,
-    typer.Option(
-        help="Loss of your own, module:function or module:risk (docs/concepts/risks.md)."
-    ),
+    typer.Option(help="Loss of your own, module:function or module:risk (docs/concepts/risks.md)."),
 ]
 AlphaOption = Annotated[
     list[float], typer.Option("--alpha", help="Risk level between 0 and 1; may be repeated.")
