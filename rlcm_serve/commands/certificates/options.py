@@ -27,9 +27,7 @@ RiskOption = Annotated[
 ]
 LossOption = Annotated[
     str | None,
-    typer.Option(
-        help="Loss of your own, module:function or module:risk (docs/concepts/guarantee.md)."
-    ),
+    typer.Option(help="Loss of your own, module:function or module:risk (docs/concepts/risks.md)."),
 ]
 AlphaOption = Annotated[
     list[float], typer.Option("--alpha", help="Risk level between 0 and 1; may be repeated.")
@@ -78,8 +76,8 @@ BoundOption = Annotated[
     list[str] | None,
     typer.Option(
         help="Another risk to bound under the same delta: declined, wrong or lost (shares of all "
-        "questions). With a limit, as in declined=0.4, no policy is served that may exceed it. May "
-        "be repeated."
+        "questions). With a limit, as in declined=0.4, only policies that are shown to keep it are "
+        "served. May be repeated."
     ),
 ]
 AnsweredOption = Annotated[
