@@ -181,6 +181,11 @@ class ModelFiles:
         longest = self._setting("max_position_embeddings")
         return None if longest is None else int(longest)
 
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The kind of each layer, such as "mamba"; empty if the configuration does not say."""
+        return tuple(self._setting("layer_types") or ())
+
     def _setting(self, name: str) -> Any:
         """A setting of the language model; a multimodal model keeps it in its `text_config`."""
         return self.config.get(name, self.config.get("text_config", {}).get(name))

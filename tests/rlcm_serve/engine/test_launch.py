@@ -170,6 +170,37 @@ def test_prompts_are_taken_in_whole_where_that_costs_little(
 
 
 @pytest.mark.parametrize(
+    ("architecture", "layers", "arguments", "chunked"),
+    [
+        ("GraniteMoeHybridForCausalLM", ["mamba", "attention"], (), None),
+        ("GraniteMoeHybridForCausalLM", ["attention", "attention"], (), False),
+        ("FalconH1ForCausalLM", None, (), None),
+        ("FalconH1ForCausalLM", None, ("--no-enable-prefix-caching",), False),
+        ("MambaForCausalLM", None, (), None),
+    ],
+)
+def test_a_state_of_the_whole_prefix_is_cached_where_a_chunk_ends(
+    files: ModelFiles,
+    architecture: str,
+    layers: list[str] | None,
+    arguments: tuple[str, ...],
+    chunked: bool | None,
+) -> None:
+    """vLLM: "Chunked prefill is required for mamba cache mode 'align'"."""
+    files.config.update(architectures=[architecture], max_position_embeddings=2048)
+    files.config.update({} if layers is None else {"layer_types": layers})
+    settings = EngineSettings(vllm_arguments=arguments)
+    assert _arguments(settings, files, STOP_IDS).enable_chunked_prefill is chunked
+
+
+def test_whole_prompts_are_refused_for_such_a_state(files: ModelFiles) -> None:
+    files.config["architectures"] = ["FalconH1ForCausalLM"]
+    settings = EngineSettings(vllm_arguments=("--no-enable-chunked-prefill",))
+    with pytest.raises(ModelRefused, match=r"FalconH1.*: remove it, or .*no-enable-prefix-caching"):
+        _arguments(settings, files, STOP_IDS)
+
+
+@pytest.mark.parametrize(
     ("binding", "arguments", "executor"),
     [
         ("nobind", (), _IN_THE_CORE),
