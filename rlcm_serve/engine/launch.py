@@ -267,11 +267,22 @@ def _defaults(files: ModelFiles) -> list[str]:
     defaults = ["--generation-config", "vllm"]
     defaults += ["--enable-prefix-caching", "--scheduling-policy", "priority"]
     defaults += as_flags({"structured_outputs_config": STRUCTURED_OUTPUTS})
+    if _has_two_forms(files.folder):
+        defaults += ["--config-format", "hf", "--load-format", "hf"]
     if current_platform.is_cpu():
         defaults += ["--enforce-eager", "--max-num-seqs", "256"]
         if files.config.get("dtype", files.config.get("torch_dtype")) == "float32":
             defaults += ["--dtype", "float32"]
     return defaults
+
+
+def _has_two_forms(folder: Path) -> bool:
+    """Whether there are weights in transformers' form and, beside them, in Mistral's own.
+
+    Left to itself vLLM reads Mistral's, and its params.json in place of config.json.
+    """
+    weights = set(folder.glob("*.safetensors"))
+    return bool(set() < set(folder.glob("consolidated*.safetensors")) < weights)
 
 
 def _takes_prompts_whole(arguments: AsyncEngineArgs, files: ModelFiles) -> bool:

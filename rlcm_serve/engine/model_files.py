@@ -33,7 +33,12 @@ _RESERVED_NAME = re.compile(
     re.IGNORECASE,
 )
 """Fillers of a vocabulary. `<extra_id_0>` without bars is none: T5 masks text with it."""
-TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
+_TEKKEN = "tekken.json"
+"""A tokenizer in Mistral's own form."""
+TOKENIZER_FILES = (
+    *("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*"),
+    _TEKKEN,
+)
 """Patterns of the files that make up a tokenizer."""
 
 
@@ -225,6 +230,35 @@ class ModelFiles:
             return ""
         folder = self.folder / FAMILIARITY_FOLDER
         return digest_files([folder / name for name in FAMILIARITY_FILES], self.folder)
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The model's tokenizer.
+
+    Mistral's models may have their own `tekken.json` beside transformers' files, or in their place.
+    Left to itself, transformers hands it to mistral-common, whose tokenizer shows neither its chat
+    template nor its special tokens. So transformers' files are read where there are any. Otherwise
+    transformers converts `tekken.json`, with the chat template that mistral-common writes for it.
+
+    Raises:
+        ModelRefused: transformers cannot load it. Code in the folder is never run.
+    """
+    from transformers import AutoTokenizer
+    from transformers.integrations.mistral.tokenizer import convert_tekken_tokenizer
+
+    tekken, own = folder / _TEKKEN, folder / "tokenizer.json"
+    try:
+        if tekken.is_file() and not own.is_file():
+            return convert_tekken_tokenizer(str(tekken))
+        loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            folder, mistral_format=False, trust_remote_code=False
+        )
+    except Exception as error:  # of transformers, by what is missing or wrong
+        raise ModelRefused(
+            f"the tokenizer in {folder} cannot be loaded: {error}: copy all of its files there, "
+            f"tokenizer.json or {_TEKKEN} among them"
+        ) from error
+    return loaded
 
 
 def chat_template_digest(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -32,7 +32,7 @@ from rlcm_serve.engine.contract import EngineIdentity, Reasoner, ReasoningEngine
 from rlcm_serve.engine.diagnosis.self_test import AT_START, self_test
 from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings, vllm_arguments
-from rlcm_serve.engine.model_files import ModelFiles, resolve_model
+from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model
 from rlcm_serve.engine.requests import (
     check_schema,
     log_probs_of,
@@ -173,8 +173,6 @@ class VllmEngine(ReasoningEngine):
     def _read_files(self) -> ModelFiles:
         folder = resolve_model(self.settings.model)
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything needed is in the folder
-        from transformers import AutoTokenizer
-
         files = ModelFiles.read(folder, self.settings.probe)
         needed = self.settings.needs_probe and self.settings.confidence == Signal.PROBE
         if files.probe is None and needed:
@@ -186,8 +184,7 @@ class VllmEngine(ReasoningEngine):
         self._has_probe = files.probe is not None and self.settings.reads_probe
         exits_on_probe = self._has_probe and self.settings.confidence == Signal.PROBE
         self.probe_folder = files.probe_folder if exits_on_probe else None
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        self._text = default_text(self.settings, files, tokenizer)
+        self._text = default_text(self.settings, files, load_tokenizer(folder))
         self.longest_token = self._text.longest_token
         self.identity = identify(self.settings, files, self._text)
         self._familiarity = (

@@ -52,6 +52,22 @@ def test_the_probed_model_and_the_processor_are_always_ours(files: ModelFiles) -
     }
 
 
+def test_of_two_forms_of_a_model_vllm_reads_the_one_that_the_service_reads(
+    files: ModelFiles,
+) -> None:
+    """Mistral's repositories have both, and vLLM prefers Mistral's own."""
+
+    def formats(*given: str) -> tuple[str, str]:
+        arguments = _arguments(EngineSettings(vllm_arguments=given), files, STOP_IDS)
+        return str(arguments.config_format), str(arguments.load_format)
+
+    (files.folder / "consolidated.safetensors").touch()
+    assert formats() == ("auto", "auto"), "there are no other weights"
+    (files.folder / "model-00001-of-00002.safetensors").touch()
+    assert formats() == ("hf", "hf")
+    assert formats("--load-format", "mistral") == ("hf", "mistral")
+
+
 def config_with(*, v2: bool, drafts: str | None = None) -> Any:
     """What `processor_for` reads of vLLM's configuration."""
     speculative = None if drafts is None else SimpleNamespace(method=drafts)

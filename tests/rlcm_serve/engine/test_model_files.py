@@ -1,3 +1,4 @@
+import base64
 import json
 import shutil
 from pathlib import Path
@@ -8,14 +9,17 @@ import torch
 from tokenizers import AddedToken, Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
+from rlcm_serve.core import Message, Role
 from rlcm_serve.engine.model_files import (
     EMBEDDED_MODEL,
     WARM_START,
     ModelFiles,
     chat_template_digest,
+    load_tokenizer,
     resolve_model,
     spare_ids,
 )
+from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.errors import ModelRefused
 
@@ -191,6 +195,75 @@ def test_a_digest_is_that_of_contents_and_not_of_the_place(folder: Path, tmp_pat
     assert ModelFiles.read(copied).model_digest() == ModelFiles.read(folder).model_digest()
     (copied / "model-1.safetensors").rename(copied / "model-3.safetensors")
     assert ModelFiles.read(copied).model_digest() != ModelFiles.read(folder).model_digest()
+
+
+TEKKEN_TOKENS = (
+    *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
+    *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]"),
+    *("[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
+    *("[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
+)
+
+
+def save_tekken(folder: Path, special: int = 40) -> None:
+    """A tokenizer in Mistral's own form: special tokens and their fillers, then the 256 bytes."""
+    tekken = {
+        "config": {
+            "pattern": r"\p{N}|[^\p{N}]+",
+            "num_vocab_tokens": 256,
+            "default_vocab_size": 256 + special,
+            "default_num_special_tokens": special,
+            "version": "v13",
+        },
+        "vocab": [
+            {"rank": at, "token_bytes": base64.b64encode(bytes([at])).decode(), "token_str": None}
+            for at in range(256)
+        ],
+        "special_tokens": [
+            {"rank": at, "token_str": token, "is_control": True}
+            for at, token in enumerate(TEKKEN_TOKENS)
+        ],
+    }
+    (folder / "tekken.json").write_text(json.dumps(tekken))
+
+
+@pytest.fixture
+def mistrals(tmp_path: Path) -> Path:
+    """The folder of a model whose tokenizer is in Mistral's own form alone."""
+    config = {"model_type": "mistral", "vocab_size": 296, "architectures": ["MistralForCausalLM"]}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    save_tekken(tmp_path)
+    return tmp_path
+
+
+def test_mistrals_own_tokenizer_is_served(mistrals: Path) -> None:
+    files, tokenizer = ModelFiles.read(mistrals), load_tokenizer(mistrals)
+    with pytest.raises(ModelRefused, match=r"--thinking FORMAT`.*: mistral or none$"):
+        ModelText(files, tokenizer)
+    text = ModelText(files, tokenizer, thinking="mistral")
+    assert (text.stop_high, text.stop_low) == (38, 39), "fillers"
+    assert tokenizer.convert_ids_to_tokens([text.think_end, *text.end_ids]) == ["[/THINK]", "</s>"]
+    prompt = text.prompt([Message(Role.USER, "1 [INST] 2")])
+    assert tokenizer.decode(prompt) == "<s>[INST]1 [INST] 2[/INST]"
+    instructions = tokenizer.convert_tokens_to_ids("[INST]")
+    assert prompt.count(instructions) == 1, "the question's is text"
+
+
+def test_transformers_files_are_read_where_both_forms_are(mistrals: Path) -> None:
+    load_tokenizer(mistrals).save_pretrained(mistrals)
+    (mistrals / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    assert load_tokenizer(mistrals).chat_template == "{{ messages[0].content }}"
+
+
+def test_mistrals_own_tokenizer_is_in_the_digest(mistrals: Path) -> None:
+    before = ModelFiles.read(mistrals).tokenizer_digest()
+    save_tekken(mistrals, special=44)
+    assert ModelFiles.read(mistrals).tokenizer_digest() != before
+
+
+def test_a_tokenizer_that_cannot_be_loaded_is_refused(folder: Path) -> None:
+    with pytest.raises(ModelRefused, match=r"cannot be loaded: .*: copy all of its files there"):
+        load_tokenizer(folder)
 
 
 def test_the_chat_templates_digest_is_that_of_its_text() -> None:
