@@ -71,9 +71,7 @@ def require_ray() -> None:
         SettingsRefused: it is not.
     """
     if find_spec("ray") is None:
-        raise SettingsRefused(
-            "Ray is not installed: install it with `pip install 'rlcm-serve[ray]'`"
-        )
+        raise SettingsRefused("Ray is not installed: run `pip install '.[ray]'` in the checkout")
 
 
 @contextmanager
