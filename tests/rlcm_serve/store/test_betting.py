@@ -571,8 +571,8 @@ def work_until_killed(url: str) -> subprocess.Popen[bytes]:
     """A process that shows few answers at a time to the monitors."""
     program = (
         "from tests.rlcm_serve.store import test_betting as t\n"
-        "from rlcm_serve.store.answers import betting\n"
-        "betting.AT_ONCE = 3\nbetting.LEASE = 0.0\n"
+        "from rlcm_serve.store.answers import betting, turn\n"
+        "betting.AT_ONCE = 3\nbetting.LEASE = turn.LEASE = 0.0\n"
         f"one = t.betting_on(t.Database({url!r}))\n"
         "print('ready', flush=True)\n"
         "while True: one.work(lambda: t.GUARANTEES)\n"
