@@ -33,6 +33,7 @@ from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.evidence.log import open_log
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.jobs.fit_process import FitLimits
+from rlcm_serve.monitoring.running.live import open_monitoring
 from rlcm_serve.own_files import own_log
 from rlcm_serve.profiles.profile_file import find_profiles, load_profiles
 from rlcm_serve.settings import Settings
@@ -42,7 +43,6 @@ from rlcm_serve.solving.cache_salts import CacheSalts
 from rlcm_serve.solving.first_asks import FirstAsks
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from rlcm_serve.solving.service import LoadGuarantees, Service
-from rlcm_serve.store.answers.live import open_monitoring
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
