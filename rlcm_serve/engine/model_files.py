@@ -33,6 +33,8 @@ _RESERVED_NAME = re.compile(
     re.IGNORECASE,
 )
 """Fillers of a vocabulary. `<extra_id_0>` without bars is none: T5 masks text with it."""
+_OTHER_FORMS = ("original/*", "metal/*", "onnx/*", "*.gguf")
+"""Files on the hub that hold the weights once more: two of three parts of gpt-oss."""
 _TEKKEN = "tekken.json"
 """A tokenizer in Mistral's own form."""
 TOKENIZER_FILES = (
@@ -63,7 +65,7 @@ def resolve_model(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name))
+        return Path(snapshot_download(name, ignore_patterns=list(_OTHER_FORMS)))
     except Exception as error:  # errors of the client, the network or the disk
         raise ModelRefused(f"could not download {name!r} from the model hub: {error}") from error
 
@@ -235,24 +237,29 @@ class ModelFiles:
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """The model's tokenizer.
 
-    Mistral's models may have their own `tekken.json` beside transformers' files, or in their place.
-    Left to itself, transformers hands it to mistral-common, whose tokenizer shows neither its chat
-    template nor its special tokens. So transformers' files are read where there are any. Otherwise
-    transformers converts `tekken.json`, with the chat template that mistral-common writes for it.
+    `tokenizer.json` is taken as it is. Left to itself, transformers builds some tokenizers anew, in
+    the way of the class that the files name. It knows of wrong names by the model's hub id alone,
+    so DeepSeek's distilled Llamas would lose all blanks when they are in a folder.
+
+    Mistral's own `tekken.json` is converted, with the chat template that mistral-common writes for
+    it, where `tokenizer.json` is missing. transformers would hand it to mistral-common, whose
+    tokenizer shows neither its chat template nor its special tokens.
 
     Raises:
         ModelRefused: transformers cannot load it. Code in the folder is never run.
     """
-    from transformers import AutoTokenizer
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
     from transformers.integrations.mistral.tokenizer import convert_tekken_tokenizer
 
-    tekken, own = folder / _TEKKEN, folder / "tokenizer.json"
+    tekken = folder / _TEKKEN
+    loaded: PreTrainedTokenizerBase
     try:
-        if tekken.is_file() and not own.is_file():
-            return convert_tekken_tokenizer(str(tekken))
-        loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            folder, mistral_format=False, trust_remote_code=False
-        )
+        if (folder / "tokenizer.json").is_file():
+            loaded = PreTrainedTokenizerFast.from_pretrained(folder)
+        elif tekken.is_file():
+            loaded = convert_tekken_tokenizer(str(tekken))
+        else:
+            loaded = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # of transformers, by what is missing or wrong
         raise ModelRefused(
             f"the tokenizer in {folder} cannot be loaded: {error}: copy all of its files there, "

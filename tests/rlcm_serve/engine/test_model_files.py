@@ -1,13 +1,14 @@
 import base64
 import json
 import shutil
+from fnmatch import fnmatch
 from pathlib import Path
 
 import huggingface_hub
 import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, models
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlcm_serve.core import Message, Role
 from rlcm_serve.engine.model_files import (
@@ -22,6 +23,7 @@ from rlcm_serve.engine.model_files import (
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.errors import ModelRefused
+from tests.rlcm_serve.engine.thinking.families import FAMILIES
 
 CONFIG = {"architectures": ["Qwen3ForCausalLM"], "vocab_size": 96, "hidden_size": 4}
 
@@ -31,7 +33,7 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A hub that has nothing; the list is what it was asked for."""
     asked: list[str] = []
 
-    def snapshot_download(name: str) -> str:
+    def snapshot_download(name: str, ignore_patterns: list[str]) -> str:
         asked.append(name)
         raise ConnectionError("no network")
 
@@ -259,6 +261,50 @@ def test_mistrals_own_tokenizer_is_in_the_digest(mistrals: Path) -> None:
     before = ModelFiles.read(mistrals).tokenizer_digest()
     save_tekken(mistrals, special=44)
     assert ModelFiles.read(mistrals).tokenizer_digest() != before
+
+
+@pytest.mark.parametrize("model_type", ["llama", "qwen3"])
+def test_a_tokenizer_is_read_as_it_is_whatever_class_the_files_name(
+    tmp_path: Path, model_type: str
+) -> None:
+    """DeepSeek's distilled models name LlamaTokenizerFast; as that class, "a b" becomes "ab"."""
+    FAMILIES["deepseek-r1"].tokenizer().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config["tokenizer_class"] = "LlamaTokenizerFast"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    loaded, text = load_tokenizer(tmp_path), "a b\n<think>é 12"
+    assert loaded.decode(loaded.encode(text, add_special_tokens=False)) == text
+    assert loaded.chat_template == FAMILIES["deepseek-r1"].template
+    assert loaded.eos_token == "<｜end▁of▁sentence｜>"
+
+
+def test_the_embedded_models_tokenizer_is_what_transformers_loads() -> None:
+    loaded, theirs = load_tokenizer(EMBEDDED_MODEL), AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
+    assert loaded.get_vocab() == theirs.get_vocab()
+    assert loaded.added_tokens_decoder == theirs.added_tokens_decoder
+    assert (loaded.chat_template, loaded.eos_token) == (theirs.chat_template, theirs.eos_token)
+    text = "A dial shows 3.\n<think> A up 5."
+    assert loaded.encode(text) == theirs.encode(text)
+
+
+def test_the_hub_is_not_asked_for_weights_in_other_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ignored: list[str] = []
+
+    def snapshot_download(name: str, ignore_patterns: list[str]) -> str:
+        ignored.extend(ignore_patterns)
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    assert resolve_model("openai/gpt-oss-20b") == tmp_path
+    left_out = [
+        name
+        for name in ("config.json", "model-1.safetensors", "original/x.safetensors", "metal/m.bin")
+        if any(fnmatch(name, pattern) for pattern in ignored)
+    ]
+    assert left_out == ["original/x.safetensors", "metal/m.bin"]
 
 
 def test_a_tokenizer_that_cannot_be_loaded_is_refused(folder: Path) -> None:
