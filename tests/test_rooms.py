@@ -51,6 +51,7 @@ LADDERS = {
         "evidence",
         "monitoring",
         "store",
+        "monitoring.running",
         "telemetry",
         "evaluation",
         "jobs",

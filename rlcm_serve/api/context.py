@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rlcm_serve.api.server.draining import Draining
     from rlcm_serve.evidence.log import EvidenceLog
     from rlcm_serve.jobs import CalibrationJobs
+    from rlcm_serve.monitoring.running.live import LiveMonitoring
     from rlcm_serve.settings import Settings
     from rlcm_serve.solving.first_asks import FirstAsks
     from rlcm_serve.solving.service import Service
     from rlcm_serve.solving.shadow.runs import ShadowRuns
-    from rlcm_serve.store.answers.live import LiveMonitoring
     from rlcm_serve.store.certificates import CertificateStore
     from rlcm_serve.store.database import Database
     from rlcm_serve.store.keys import Keys

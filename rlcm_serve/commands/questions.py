@@ -115,7 +115,7 @@ def solve(
 
     An interrupted file continues where it stopped when the command is run again.
     """
-    from rlcm_serve.api.server.server import build_service
+    from rlcm_serve.api.composition import build_service
     from rlcm_serve.commands.batch import Batch
     from rlcm_serve.profiles.profile_file import load_profile
     from rlcm_serve.terminal import StageClock

@@ -44,7 +44,7 @@ def vllm_args(
     For `vllm serve MODEL $(rlcm vllm-args MODEL)` with VLLM_PLUGINS=rlcm,rlcm-routes. All settings
     come from RLCM_* variables and rlcm.toml, there and here.
     """
-    from rlcm_serve.api.server.server import build_service
+    from rlcm_serve.api.composition import build_service
     from rlcm_serve.engine.model_files import SHIPPED_MODELS
     from rlcm_serve.engine.vllm_engine import VllmEngine
 

@@ -21,6 +21,7 @@ from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.requests import STRUCTURED_OUTPUTS
 from rlcm_serve.engine.weights.adapters import Adapter, enable_adapters
 from rlcm_serve.engine.worker.hooks import check_hooks
+from rlcm_serve.engine.worker.plugin import OWN
 from rlcm_serve.errors import EngineDead, ModelRefused, UnsupportedVllm
 from rlcm_serve.own_files import keep_last, own_log
 from rlcm_serve.profiles.profile import DEFAULT_PROFILE, Profile
@@ -243,11 +244,18 @@ def _arguments(
     arguments.served_model_name = settings.served_name or settings.model
     require_whole_batch(sharded=arguments.enable_batch_sharded_sampling)
     enable_adapters(arguments, adapters, spare=current_platform.is_cpu())
+    control = exit_control(settings, files, stop_ids)
     if _takes_prompts_whole(arguments, files):
         arguments.enable_chunked_prefill = False
+    elif arguments.enable_chunked_prefill is False and _needs_chunks(arguments, files):
+        _refuse_arguments(
+            f"--no-enable-chunked-prefill is given, but {files.architecture} keeps one state of "
+            "its whole prefix (Mamba, linear attention), which vLLM caches only where a chunk of a "
+            "prefill ends: remove it, or give --no-enable-prefix-caching too"
+        )
     if _computes_in_the_core(arguments):
         arguments.distributed_executor_backend = _IN_THE_CORE
-    for name, value in exit_control(settings, files, stop_ids).items():
+    for name, value in control.items():
         setattr(arguments, name, value)
     return arguments
 
@@ -259,6 +267,8 @@ def _defaults(files: ModelFiles) -> list[str]:
     defaults = ["--generation-config", "vllm"]
     defaults += ["--enable-prefix-caching", "--scheduling-policy", "priority"]
     defaults += as_flags({"structured_outputs_config": STRUCTURED_OUTPUTS})
+    if _has_two_forms(files.folder):
+        defaults += ["--config-format", "hf", "--load-format", "hf"]
     if current_platform.is_cpu():
         defaults += ["--enforce-eager", "--max-num-seqs", "256"]
         if files.config.get("dtype", files.config.get("torch_dtype")) == "float32":
@@ -266,11 +276,20 @@ def _defaults(files: ModelFiles) -> list[str]:
     return defaults
 
 
+def _has_two_forms(folder: Path) -> bool:
+    """Whether there are weights in transformers' form and, beside them, in Mistral's own.
+
+    Left to itself vLLM reads Mistral's, and its params.json in place of config.json.
+    """
+    weights = set(folder.glob("*.safetensors"))
+    return bool(set() < set(folder.glob("consolidated*.safetensors")) < weights)
+
+
 def _takes_prompts_whole(arguments: AsyncEngineArgs, files: ModelFiles) -> bool:
     """Whether to turn off chunked prefill, as seeds need on a CPU.
 
-    Left alone if the caller sets the size of prefills, or if the context is so long that a whole
-    prefill would take gigabytes of memory.
+    Left alone if the caller sets the size of prefills, if the context is so long that a whole
+    prefill would take gigabytes of memory, or if the model needs chunks.
     """
     from vllm.platforms import current_platform
 
@@ -279,7 +298,26 @@ def _takes_prompts_whole(arguments: AsyncEngineArgs, files: ModelFiles) -> bool:
     if arguments.enable_chunked_prefill is not None or arguments.max_num_batched_tokens is not None:
         return False
     context = arguments.max_model_len or files.context
-    return context is not None and 0 < context <= _WHOLE_PROMPT
+    is_short = context is not None and 0 < context <= _WHOLE_PROMPT
+    return is_short and not _needs_chunks(arguments, files)
+
+
+def _needs_chunks(arguments: AsyncEngineArgs, files: ModelFiles) -> bool:
+    """Whether vLLM refuses to take prompts whole: it caches prefixes, and the model has layers
+    with one state of the whole prefix.
+
+    These layers are there alone (Mamba), or beside attention (Granite 4 H, Falcon H1, Qwen3-Next).
+    """
+    from vllm.model_executor.models.interfaces import is_attention_free, is_hybrid
+
+    if not arguments.enable_prefix_caching:
+        return False
+    model = OWN[files.architecture].load_model_cls()
+    if is_attention_free(model):
+        return True
+    # Granite 4 micro has a hybrid's class, and layers of attention alone.
+    layers = set(files.layers or ("mamba",))
+    return is_hybrid(model) and not layers <= {"attention", "full_attention"}
 
 
 def _computes_in_the_core(arguments: AsyncEngineArgs) -> bool:

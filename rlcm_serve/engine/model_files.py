@@ -33,7 +33,14 @@ _RESERVED_NAME = re.compile(
     re.IGNORECASE,
 )
 """Fillers of a vocabulary. `<extra_id_0>` without bars is none: T5 masks text with it."""
-TOKENIZER_FILES = ("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*")
+_OTHER_FORMS = ("original/*", "metal/*", "onnx/*", "*.gguf")
+"""Files on the hub that hold the weights once more: two of three parts of gpt-oss."""
+_TEKKEN = "tekken.json"
+"""A tokenizer in Mistral's own form."""
+TOKENIZER_FILES = (
+    *("tokenizer*", "vocab*", "merges*", "special_tokens_map*", "added_tokens*"),
+    _TEKKEN,
+)
 """Patterns of the files that make up a tokenizer."""
 
 
@@ -58,7 +65,7 @@ def resolve_model(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name))
+        return Path(snapshot_download(name, ignore_patterns=list(_OTHER_FORMS)))
     except Exception as error:  # errors of the client, the network or the disk
         raise ModelRefused(f"could not download {name!r} from the model hub: {error}") from error
 
@@ -181,6 +188,11 @@ class ModelFiles:
         longest = self._setting("max_position_embeddings")
         return None if longest is None else int(longest)
 
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The kind of each layer, such as "mamba"; empty if the configuration does not say."""
+        return tuple(self._setting("layer_types") or ())
+
     def _setting(self, name: str) -> Any:
         """A setting of the language model; a multimodal model keeps it in its `text_config`."""
         return self.config.get(name, self.config.get("text_config", {}).get(name))
@@ -220,6 +232,40 @@ class ModelFiles:
             return ""
         folder = self.folder / FAMILIARITY_FOLDER
         return digest_files([folder / name for name in FAMILIARITY_FILES], self.folder)
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The model's tokenizer.
+
+    `tokenizer.json` is taken as it is. Left to itself, transformers builds some tokenizers anew, in
+    the way of the class that the files name. It knows of wrong names by the model's hub id alone,
+    so DeepSeek's distilled Llamas would lose all blanks when they are in a folder.
+
+    Mistral's own `tekken.json` is converted, with the chat template that mistral-common writes for
+    it, where `tokenizer.json` is missing. transformers would hand it to mistral-common, whose
+    tokenizer shows neither its chat template nor its special tokens.
+
+    Raises:
+        ModelRefused: transformers cannot load it. Code in the folder is never run.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+    from transformers.integrations.mistral.tokenizer import convert_tekken_tokenizer
+
+    tekken = folder / _TEKKEN
+    loaded: PreTrainedTokenizerBase
+    try:
+        if (folder / "tokenizer.json").is_file():
+            loaded = PreTrainedTokenizerFast.from_pretrained(folder)
+        elif tekken.is_file():
+            loaded = convert_tekken_tokenizer(str(tekken))
+        else:
+            loaded = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # of transformers, by what is missing or wrong
+        raise ModelRefused(
+            f"the tokenizer in {folder} cannot be loaded: {error}: copy all of its files there, "
+            f"tokenizer.json or {_TEKKEN} among them"
+        ) from error
+    return loaded
 
 
 def chat_template_digest(tokenizer: PreTrainedTokenizerBase) -> str:

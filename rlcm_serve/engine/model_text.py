@@ -56,8 +56,10 @@ class ModelText:
     ) -> None:
         self.tokenizer = tokenizer
         self.stop_high, self.stop_low = spare_ids(tokenizer, files.vocabulary)
-        ends = files.generation.get("eos_token_id", tokenizer.eos_token_id)
-        self._eos = frozenset(ends if isinstance(ends, list) else [ends])
+        ends = files.generation.get("eos_token_id")
+        # vLLM stops at the tokenizer's own end as well, whatever the files say.
+        ends = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id}
+        self._eos = frozenset(ends - {None})
         self._conversations = Conversations(tokenizer)
         self._added = frozenset(tokenizer.added_tokens_decoder)
         known = available_formats().values()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import shlex
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from calibration import FULL_BUDGET, ExitPolicy
+from calibration import ExitPolicy
 from rlcm_serve.core import (
     Completion,
     Delta,
@@ -28,29 +27,20 @@ from rlcm_serve.engine.clients.adopted import AdoptedClient
 from rlcm_serve.engine.clients.arguments import require_exit_control
 from rlcm_serve.engine.clients.base import Client
 from rlcm_serve.engine.clients.launched import LaunchedClient
-from rlcm_serve.engine.contract import EngineIdentity, Reasoner, ReasoningEngine
+from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
 from rlcm_serve.engine.diagnosis.self_test import AT_START, self_test
 from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings, vllm_arguments
-from rlcm_serve.engine.model_files import ModelFiles, resolve_model
-from rlcm_serve.engine.requests import (
-    check_schema,
-    log_probs_of,
-    require_bounded,
-    sampling_params,
-    seed_of,
-    stride_of,
-    structured_outputs,
-)
+from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model
+from rlcm_serve.engine.model_text import ModelText
+from rlcm_serve.engine.requests import check_schema
 from rlcm_serve.engine.running import RunningVllm
+from rlcm_serve.engine.vllm_reasoner import VllmReasoner
 from rlcm_serve.engine.weights.adapters import Adapter, require_match
-from rlcm_serve.engine.worker.exit_control import ControlSpec
+from rlcm_serve.engine.worker.facts import UNKNOWN, EngineFacts
 from rlcm_serve.engine.worker.hooks import check_hooks
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
-from rlcm_serve.engine.worker.readings.slots import Slot, named
 from rlcm_serve.engine.worker.readings.table import Inputs
-from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
-from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import (
     EngineDead,
     ModelRefused,
@@ -59,13 +49,14 @@ from rlcm_serve.errors import (
     UnsupportedVllm,
 )
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
-from rlcm_serve.profiles.profile import Profile, unknown_profile
+from rlcm_serve.profiles.profile import DEFAULT_NAME, DEFAULT_PROFILE, Profile, unknown_profile
 
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 _FIRST_TOKEN = 300.0
 """Seconds in which vLLM must produce its first token; it may still have to compile."""
+_NOT_RUNNING = "the engine is not running: it has not been started, or it was stopped"
 
 
 class VllmEngine(ReasoningEngine):
@@ -91,7 +82,7 @@ class VllmEngine(ReasoningEngine):
         self.on_stage: Callable[[str], None] = lambda stage: None
         self.running: RunningVllm | None = None
         self._adopted = client
-        self._under: dict[str, VllmEngine] = {}
+        self._reasoners: dict[str, VllmReasoner] = {}  # by the names of their profiles
         self._adapters: dict[str, Adapter] = {}  # by digest
 
     async def start(self) -> None:
@@ -106,14 +97,14 @@ class VllmEngine(ReasoningEngine):
         interval = self.identity.checkpoint_interval
         self.running = RunningVllm(client, self.settings, files, interval, adapters)
         await self.running.connect()
-        self.context = self.running.context
+        self._has_started(self.running.context, UNKNOWN)
         self.on_stage("warming up")
         try:
             async with asyncio.timeout(_FIRST_TOKEN):
                 facts = await self.running.facts()
                 await self.running.load_adapters()
-                await self._read_state(self.prompt([Message(Role.USER, "1")]))
-                self.identity = replace(self.identity, facts=facts)
+                await self._default.read_state(self.prompt([Message(Role.USER, "1")]))
+                self._has_started(self.running.context, facts)
                 if self.settings.self_test:
                     await self_test(self, files, AT_START)
             await asyncio.to_thread(self._check_schemas, self.running)
@@ -132,9 +123,11 @@ class VllmEngine(ReasoningEngine):
             self.running.kill(hung)
             raise EngineDead(hung) from error
         self.running.settle()
-        for other in self._under.values():
-            other.running, other.context = self.running, self.context
-            other.identity = replace(other.identity, facts=facts)
+
+    def _has_started(self, context: int, facts: EngineFacts) -> None:
+        for reasoner in self._reasoners.values():
+            reasoner.has_started(context, facts)
+        self.context, self.identity = context, self._default.identity
 
     def command_line(self) -> list[str]:
         """The arguments with which vLLM's own server gives its client exit control.
@@ -149,7 +142,7 @@ class VllmEngine(ReasoningEngine):
 
     async def _connect(self, files: ModelFiles, adapters: Sequence[Adapter]) -> Client:
         """A vLLM that is started now, or the adopted one, under exit control."""
-        thinking = f"thinking format: {self._text.format.name}"
+        thinking = f"thinking format: {self._default.text.format.name}"
         if self._adopted is None:
             self.on_stage(f"starting vLLM; {thinking}")
             return await LaunchedClient.start(
@@ -164,17 +157,15 @@ class VllmEngine(ReasoningEngine):
 
     def _check_schemas(self, running: RunningVllm) -> None:
         """Raises `ProfileRefused` if answers cannot follow the schema of a profile."""
-        for name, other in self._under.items():
+        for name, reasoner in self._reasoners.items():
             try:
-                check_schema(running.llm, other.identity.profile.schema_text)
+                check_schema(running.llm, reasoner.identity.profile.schema_text)
             except RequestRefused as error:
                 raise ProfileRefused(f"profile {name!r}: {error}") from error
 
     def _read_files(self) -> ModelFiles:
         folder = resolve_model(self.settings.model)
         os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything needed is in the folder
-        from transformers import AutoTokenizer
-
         files = ModelFiles.read(folder, self.settings.probe)
         needed = self.settings.needs_probe and self.settings.confidence == Signal.PROBE
         if files.probe is None and needed:
@@ -183,56 +174,69 @@ class VllmEngine(ReasoningEngine):
                 f"`rlcm train probe --model {self.settings.model} --data problems.jsonl`, or take "
                 "confidence from the tokens alone with `--confidence sequence-probability`"
             )
-        self._has_probe = files.probe is not None and self.settings.reads_probe
-        exits_on_probe = self._has_probe and self.settings.confidence == Signal.PROBE
+        has_probe = files.probe is not None and self.settings.reads_probe
+        exits_on_probe = has_probe and self.settings.confidence == Signal.PROBE
         self.probe_folder = files.probe_folder if exits_on_probe else None
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        self._text = default_text(self.settings, files, tokenizer)
-        self.longest_token = self._text.longest_token
-        self.identity = identify(self.settings, files, self._text)
-        self._familiarity = (
-            Familiarity.load(folder / FAMILIARITY_FOLDER) if files.familiarity else None
-        )
-        self._adapters = {}
-        self._under = {one.name: self._with_profile(one) for one in self.settings.profiles}
+        text = default_text(self.settings, files, load_tokenizer(folder))
+        self.longest_token = text.longest_token
+        self.identity = identify(self.settings, files, text)
+        familiarity = Familiarity.load(folder / FAMILIARITY_FOLDER) if files.familiarity else None
+        self._adapters, self._reasoners = {}, {}
+        for profile in (DEFAULT_PROFILE, *self.settings.profiles):
+            asks = text if profile is DEFAULT_PROFILE else text.under_profile(profile)
+            identity = self._identity_under(profile, asks)
+            self._reasoners[profile.name] = VllmReasoner(
+                self._alive,
+                self.settings,
+                asks,
+                identity,
+                files.context or sys.maxsize,
+                has_probe=has_probe,
+                familiarity=familiarity if identity.familiarity else None,
+            )
         for adapter in self._adapters.values():
             require_match(adapter, folder)
         return files
 
-    def _with_profile(self, profile: Profile) -> VllmEngine:
-        """The same engine with another text and identity; it gets vLLM once that runs."""
-        other = copy(self)
-        other._text = self._text.under_profile(profile)
+    def _identity_under(self, profile: Profile, text: ModelText) -> EngineIdentity:
+        """The identity under a profile; keeps the profile's adapter."""
+        if profile is DEFAULT_PROFILE:
+            return self.identity
         limit = self.settings.answer_max_tokens
-        identity = identify_under(profile, self.identity, other._text, limit)
-        if profile.adapter is not None:
-            adapter = Adapter.read(profile.adapter)
-            self._adapters[adapter.digest] = adapter
-            identity = replace(identity, adapter=adapter.digest)
-        other.identity = identity
-        other._familiarity = self._familiarity if other.identity.familiarity else None
-        return other
+        identity = identify_under(profile, self.identity, text, limit)
+        if profile.adapter is None:
+            return identity
+        adapter = Adapter.read(profile.adapter)
+        self._adapters[adapter.digest] = adapter
+        return replace(identity, adapter=adapter.digest)
 
     @property
     def identities(self) -> tuple[EngineIdentity, ...]:
         """The identity under each profile, the default profile's first."""
-        return (self.identity, *(other.identity for other in self._under.values()))
+        return tuple(reasoner.identity for reasoner in self._reasoners.values())
 
-    def under(self, profile: str) -> Reasoner:
-        """The engine under this profile, with the vLLM that runs now."""
-        if profile == self.identity.profile.name:
-            return self
-        if profile not in self._under:
+    def under(self, profile: str) -> VllmReasoner:
+        """What generates under this profile, with the vLLM that runs now."""
+        if profile not in self._reasoners:
             raise unknown_profile(profile, [one.profile for one in self.identities])
-        return self._under[profile]
+        return self._reasoners[profile]
+
+    @property
+    def _default(self) -> VllmReasoner:
+        """What generates under the default profile.
+
+        Raises:
+            EngineDead: the model's files have not been read yet.
+        """
+        if not self._reasoners:
+            raise EngineDead(_NOT_RUNNING)
+        return self._reasoners[DEFAULT_NAME]
 
     def stop(self) -> None:
         """Stops vLLM's processes and removes the table of readings."""
         if self.running is not None:
             self.running.close()
             self.running = None
-        for other in self._under.values():
-            other.running = None
 
     async def check_health(self) -> None:
         """Raises `EngineDead` unless vLLM reports that it runs."""
@@ -246,16 +250,14 @@ class VllmEngine(ReasoningEngine):
 
     def _alive(self) -> RunningVllm:
         if self.running is None:
-            raise EngineDead(
-                "the engine is not running: it has not been started, or it was stopped"
-            )
+            raise EngineDead(_NOT_RUNNING)
         self.running.require_alive()
         return self.running
 
     @property
     def stop_ids(self) -> tuple[int, int]:
         """The two unused ids that signal a high and a low exit."""
-        return self._text.stop_high, self._text.stop_low
+        return self._default.stop_ids
 
     @property
     def in_flight(self) -> int:
@@ -283,34 +285,13 @@ class VllmEngine(ReasoningEngine):
 
     def prompt(self, messages: Sequence[Message]) -> TokenIds:
         """Applies the model's chat template; special tokens in a message stay plain text."""
-        self.require_room(messages)
-        return self._text.prompt(messages)
+        return self._default.prompt(messages)
 
     def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
         """Checks that the context has room, and that vLLM can honour the seed."""
-        running = self._alive()
-        budget = generation.budget
-        answering = self._text.suffix_tokens + budget.answer + 2
-        needed = len(prompt) + budget.thinking + answering
-        if needed > running.context:
-            raise RequestRefused(
-                "problem",
-                f"the prompt has {len(prompt)} tokens; with {budget.thinking} for thinking and "
-                f"{answering} for the answer that makes {needed}, but the model's context holds "
-                f"{running.context}: shorten the problem or lower max_tokens",
-            )
-        if generation.schema != self.identity.profile.schema_text:
-            require_bounded(generation.schema)
-            check_schema(running.llm, generation.schema)
-        if seed_of(generation) is not None and not running.honours_seeds:
-            raise RequestRefused(
-                "seed",
-                f"seed is {generation.seed}, but on a CPU vLLM honours a seed only without chunked "
-                "prefill: leave the seed out, set temperature to 0, or start the service with "
-                "`-- --no-enable-chunked-prefill`",
-            )
+        self._default.check(prompt, generation)
 
-    async def think(
+    def think(
         self,
         prompt: TokenIds,
         policy: ExitPolicy,
@@ -319,84 +300,7 @@ class VllmEngine(ReasoningEngine):
         text: bool = False,
     ) -> AsyncGenerator[PromptReading | Delta | Reading | Rollout]:
         """Sends one request to vLLM, and takes its readings from a slot of the table."""
-        self.check(prompt, generation)
-        running, budget = self._alive(), generation.budget
-        most, ends = self._text.ends(budget, answers=generation.schema is None)
-        params = sampling_params(generation, most, ends)
-        params.stream_interval = 1 if text else stride_of(self.identity.checkpoint_interval)
-        stream = self._text.stream(text=text)
-        slot = await running.table.acquire(self.identity.checkpoint_interval)
-        tokens: list[int] = []
-        readings: list[Reading] = []
-        stop_reason: int | str | None = None
-        cached, answers, is_cut = 0, False, False
-        familiarity: float | None = None
-        final: Reading | None = None
-        try:
-            params.extra_args = self._control(
-                running, slot, policy, budget.thinking, self.settings.confidence
-            )
-            async with running.outputs(
-                prompt, params, generation.priority, generation.cache_salt, self.identity.adapter
-            ) as outputs:
-                async for output in outputs:
-                    (part,) = output.outputs
-                    first = not tokens
-                    tokens += part.token_ids
-                    if first and self._familiarity is not None:
-                        await slot.catch_up(len(tokens))
-                        familiarity = _familiarity_of(self._familiarity, slot)
-                        yield PromptReading(familiarity)
-                    stop_reason, cached = part.stop_reason, output.num_cached_tokens or 0
-                    is_cut = part.finish_reason == "length"
-                    if sampled := self._text.sampled(part.token_ids):
-                        for delta in stream.push(sampled):
-                            yield delta
-                            answers = answers or delta.is_answer
-                    has_end = answers or part.finish_reason is not None
-                    await slot.catch_up(len(tokens), end=has_end and final is None)
-                    for reading in slot.new(len(tokens)):
-                        readings.append(reading)
-                        yield reading
-                    # Early, because it tells whether the text that follows is given as an answer.
-                    if answers and final is None and (final := slot.final()) is not None:
-                        yield final
-            rollout = self._text.rollout(tokens, stop_reason, budget, is_cut=is_cut)
-            told, length = final, len(rollout.tokens)
-            final = final or slot.final(length)
-            if final is None and rollout.exit.is_own_end:
-                await slot.catch_up(len(tokens), figures=True)
-            signals, statistics = slot.token_signals(length), slot.statistics(length)
-        finally:
-            running.table.release(slot)
-        for delta in stream.flush():
-            yield delta
-        if rollout.exit.is_own_end:
-            if final is None:  # ended by an end of text, so no later step read the state
-                ended = (*prompt, *rollout.tokens)
-                final = await self._read_end(ended, length, signals, statistics, generation)
-            readings.append(final)
-            if told is None:
-                yield final
-        yield replace(
-            rollout,
-            readings=tuple(readings),
-            cached_prompt_tokens=min(cached, len(prompt)),
-            familiarity=familiarity,
-        )
-
-    async def prompt_state(self, prompt: TokenIds) -> Inputs:
-        """The final-layer state (H) at the last token of a prompt, as the worker has it.
-
-        Needs `record_inputs`, and one request to vLLM.
-
-        Raises:
-            EngineDead: the engine died, or returned no reading.
-        """
-        inputs = (await self._read_state(prompt)).inputs
-        if inputs is None:
-            raise RuntimeError("the engine records no states: start it with record_inputs")
-        return inputs[: -len(STATISTICS)]
+        return self._default.think(prompt, policy, generation, text=text)
 
     async def continue_after(
         self,
@@ -409,140 +313,20 @@ class VllmEngine(ReasoningEngine):
         logprobs: bool = False,
     ) -> tuple[Completion, ...]:
         """Sends one request to vLLM; its prefix is in the cache already."""
-        running = self._alive()
-        params = sampling_params(generation, generation.budget.answer, tuple(self._text.end_ids))
-        params.n = count
-        params.structured_outputs = structured_outputs(generation.schema)
-        params.logprobs = 0 if logprobs else None  # of the sampled token only
-        ids: list[list[int]] = [[] for _ in range(count)]
-        log_probs: list[list[float]] = [[] for _ in range(count)]
-        complete = [False] * count
-        suffix = self._text.close(text, after=thinking)
-        sample = (*thinking, *suffix)
-        async with running.outputs(
-            (*prompt, *sample),
-            params,
-            generation.priority,
-            generation.cache_salt,
-            self.identity.adapter,
-        ) as outputs:
-            async for output in outputs:
-                for part in output.outputs:
-                    ids[part.index] += part.token_ids
-                    log_probs[part.index] += log_probs_of(part)
-                    complete[part.index] = part.finish_reason == "stop"
-        return tuple(
-            Completion(
-                self._text.continuation(own, after=sample),
-                len(own),
-                tuple(zip(self._text.pieces(own), found, strict=True)) if logprobs else None,
-                ended,
-                len(suffix),
-            )
-            for own, found, ended in zip(ids, log_probs, complete, strict=True)
+        return await self._default.continue_after(
+            prompt, thinking, text, generation, count, logprobs=logprobs
         )
 
     async def entropy_after(
         self, prompt: TokenIds, thinking: TokenIds, generation: GenerationSettings
     ) -> float | None:
         """Reads the entropy at the closing token; the prefix is in the cache already."""
-        if self._text.think_end is None:
-            return None
-        closed = (*prompt, *thinking, *self._text.close(after=thinking))
-        return (await self._read_state(closed, generation, ENTROPY)).confidence
+        return await self._default.entropy_after(prompt, thinking, generation)
 
-    async def _read_end(
-        self,
-        ended: TokenIds,
-        length: int,
-        token_signals: TokenSignals | None,
-        statistics: Inputs | None,
-        generation: GenerationSettings,
-    ) -> Reading:
-        """Reads c_end for a rollout whose last state was not read while it ran.
+    async def prompt_state(self, prompt: TokenIds) -> Inputs:
+        """The final-layer state (H) at the last token of a prompt, as the worker has it.
 
-        Args:
-            ended: the prompt and the `length` reasoning tokens.
-            length: of the reasoning.
-            token_signals, statistics: after all of its tokens, if they were tracked.
-            generation: settings of the rollout.
+        Raises:
+            EngineDead: as `VllmReasoner.prompt_state`.
         """
-        state = Reading(length, math.nan)
-        if self._has_probe or token_signals is None or self.settings.record_inputs:
-            state = await self._read_state(ended, generation, statistics=statistics)
-        end = replace(state, tokens=length, is_final=True)
-        if token_signals is None:
-            return end
-        signals = (state.confidence, *token_signals)
-        confidence = signals[list(Signal).index(Signal(self.settings.confidence))]
-        return replace(end, confidence=confidence, signals=named(signals))
-
-    async def _read_state(
-        self,
-        prefix: TokenIds,
-        of: GenerationSettings | None = None,
-        reads: str = Signal.PROBE.value,
-        statistics: Inputs | None = None,
-    ) -> Reading:
-        """Takes a reading at the last token of `prefix`, with a separate request.
-
-        The request has the priority and the cache of the request `of`. `statistics` are those of
-        the reasoning tokens in the prefix.
-        """
-        running = self._alive()
-        generation = GenerationSettings(self.identity.budget, self.identity.sampling)
-        if of is not None:
-            generation = replace(generation, priority=of.priority, cache_salt=of.cache_salt)
-        params = sampling_params(generation, 1, self.stop_ids)
-        slot = await running.table.acquire(self.identity.checkpoint_interval)
-        try:
-            known = () if statistics is None else tuple(statistics.tolist())
-            params.extra_args = self._control(running, slot, FULL_BUDGET, 0, reads, known)
-            async with running.outputs(
-                prefix, params, generation.priority, generation.cache_salt, self.identity.adapter
-            ) as outputs:
-                async for _ in outputs:
-                    pass
-            await slot.catch_up(1, end=True)
-            final = slot.final()
-        finally:
-            running.table.release(slot)
-        if final is None:
-            raise EngineDead(
-                "the engine returned no reading, so vLLM does not call the exit processor: install "
-                "a supported vLLM (`make install`)"
-            )
-        return final
-
-    def _control(
-        self,
-        running: RunningVllm,
-        slot: Slot,
-        policy: ExitPolicy,
-        budget: int,
-        reads: str,
-        statistics: tuple[float, ...] = (),
-    ) -> dict[str, Any]:
-        """The extra arguments of a request."""
-        spec = ControlSpec(
-            policy=policy,
-            interval=self.identity.checkpoint_interval,
-            budget=budget,
-            stop_high=self._text.stop_high,
-            stop_low=self._text.stop_low,
-            think_end=self._text.think_end,
-            table=running.table.address,
-            slot=slot.number,
-            ticket=slot.ticket,
-            reads=str(reads),
-            statistics=statistics,
-        )
-        return spec.to_extra_args()
-
-
-def _familiarity_of(familiarity: Familiarity, slot: Slot) -> float:
-    """The p-value of the prompt whose first token has arrived."""
-    state_H = slot.prompt_state()
-    if state_H is None:
-        raise EngineDead("the engine returned no state of the prompt: restart the service")
-    return familiarity.p_value(state_H)
+        return await self._default.prompt_state(prompt)

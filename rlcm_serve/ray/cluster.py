@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
+from rlcm_serve.api.composition import open_database
 from rlcm_serve.api.server.http_protocol import KEEP_ALIVE
 from rlcm_serve.api.server.http_server import listen, url_of
-from rlcm_serve.api.server.server import log_form, open_database
+from rlcm_serve.api.server.server import log_form
 from rlcm_serve.errors import EngineDead, SettingsRefused
 from rlcm_serve.ray.scale import Scale
 from rlcm_serve.settings import Settings
@@ -71,9 +72,7 @@ def require_ray() -> None:
         SettingsRefused: it is not.
     """
     if find_spec("ray") is None:
-        raise SettingsRefused(
-            "Ray is not installed: install it with `pip install 'rlcm-serve[ray]'`"
-        )
+        raise SettingsRefused("Ray is not installed: run `pip install '.[ray]'` in the checkout")
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from typing import Any
 from ray import serve
 
 from rlcm_serve.api.app import create_app
+from rlcm_serve.api.composition import build_context
 from rlcm_serve.api.server.http_server import LAST_WORDS
 from rlcm_serve.api.server.open_files import raise_limit
-from rlcm_serve.api.server.server import build_context, drain, log_form
+from rlcm_serve.api.server.server import drain, log_form
 from rlcm_serve.errors import EngineDead
 from rlcm_serve.ray.scale import SAMPLES, Scale, samples_of
 from rlcm_serve.settings import Settings

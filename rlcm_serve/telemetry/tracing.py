@@ -25,7 +25,7 @@ def start_tracing(endpoint: str | None) -> Tracing:
         from rlcm_serve.telemetry.spans import SpanTracing
     except ImportError as error:
         raise SettingsRefused(
-            f"otlp_endpoint is set, but {error.name} is not installed: run `pip install "
-            "'rlcm-serve[otel]'`, or unset it"
+            f"otlp_endpoint is set, but {error.name} is not installed: run "
+            "`pip install '.[otel]'` in the checkout, or unset it"
         ) from error
     return SpanTracing.to(endpoint)

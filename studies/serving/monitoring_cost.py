@@ -30,10 +30,10 @@ from rlcm_serve.errors import NotReady
 from rlcm_serve.evidence.records import new_id
 from rlcm_serve.monitoring.advance import Monitor
 from rlcm_serve.monitoring.records import Label, MonitorKind
+from rlcm_serve.monitoring.running.betting import LOOK_EVERY, Betting
+from rlcm_serve.monitoring.running.live import LiveMonitoring
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.guarantees import Guarantees
-from rlcm_serve.store.answers.betting import LOOK_EVERY, Betting
-from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.answers.monitors import Watched
 from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.certificates import CertificateStore

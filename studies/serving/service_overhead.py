@@ -27,9 +27,10 @@ from typing import TypeAlias
 import uvloop
 
 from rlcm_serve.api.app import create_app
+from rlcm_serve.api.composition import build_context
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.server.http_server import HttpServer, listen
-from rlcm_serve.api.server.server import build_context, drain
+from rlcm_serve.api.server.server import drain
 from rlcm_serve.core import Question
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.database import Database

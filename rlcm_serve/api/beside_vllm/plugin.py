@@ -21,8 +21,9 @@ from fastapi import FastAPI
 
 from rlcm_serve.api.app import create_app
 from rlcm_serve.api.beside_vllm.dispatch import Dispatch
+from rlcm_serve.api.composition import build_context
 from rlcm_serve.api.context import Context
-from rlcm_serve.api.server.server import build_context, log_form
+from rlcm_serve.api.server.server import log_form
 from rlcm_serve.errors import NotReady, SettingsRefused
 from rlcm_serve.settings import Settings, load_settings
 from rlcm_serve.store.caller import Caller

@@ -18,7 +18,7 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.errors import NotFound, ProfileRefused, RequestRefused
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import Label
-from rlcm_serve.store.answers.live import LiveMonitoring
+from rlcm_serve.monitoring.running.live import LiveMonitoring
 from rlcm_serve.store.answers.stored import MOST_LABELS, KnownAnswer
 from rlcm_serve.store.caller import Caller, Scope
 from rlcm_serve.telemetry.contract import Evaluation

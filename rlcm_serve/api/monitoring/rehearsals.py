@@ -25,11 +25,11 @@ from rlcm_serve.errors import (
     NotReady,
     RlcmError,
 )
+from rlcm_serve.monitoring.running.live import LiveMonitoring
 from rlcm_serve.solving.fingerprints import profiles_of
 from rlcm_serve.solving.service import Service
 from rlcm_serve.solving.shadow.background import stored
 from rlcm_serve.solving.solver import Prepared
-from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.rehearsals.stored import StoredRehearsals
 

@@ -11,9 +11,9 @@ from calibration import Certificate
 from rlcm_serve.api.monitoring.comparisons import Comparisons, Place
 from rlcm_serve.core import Solution
 from rlcm_serve.evidence.rehearsal import Replayed, replayed
+from rlcm_serve.monitoring.running.live import LiveMonitoring
 from rlcm_serve.solving.shadow.background import stored
 from rlcm_serve.solving.solver import Prepared
-from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.rehearsals.stored import RehearsedAnswer, StoredRehearsals
 
 LARGEST = 500

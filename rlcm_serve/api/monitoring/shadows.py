@@ -12,6 +12,7 @@ from rlcm_serve.admission import Admission
 from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import Solution
 from rlcm_serve.errors import NotReady, RequestRefused
+from rlcm_serve.monitoring.running.live import LiveMonitoring
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.service import Service
@@ -19,7 +20,6 @@ from rlcm_serve.solving.shadow.background import stored
 from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.solving.shadow.runs import Claim, ShadowOutcome, ShadowRuns
 from rlcm_serve.solving.solver import Prepared
-from rlcm_serve.store.answers.live import LiveMonitoring
 from rlcm_serve.store.answers.stored import SHADOW_DEADLINE
 from rlcm_serve.store.shadows.stored import StoredShadows, Ungraded
 

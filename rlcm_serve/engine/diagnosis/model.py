@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rlcm_serve.core import Message, Role, Signal
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.diagnosis.findings import Findings, Refused
 from rlcm_serve.engine.identity import default_text, identify
 from rlcm_serve.engine.launch import EngineSettings
-from rlcm_serve.engine.model_files import ModelFiles, resolve_model, spare_ids
+from rlcm_serve.engine.model_files import (
+    ModelFiles,
+    load_tokenizer,
+    resolve_model,
+    spare_ids,
+)
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.thinking.base import NONE
 from rlcm_serve.engine.weights.adapters import Adapter, require_match
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _NO_PROBE = (
     "train one with `rlcm train probe --model DIR --data problems.jsonl`, or take confidence from "
@@ -62,18 +70,9 @@ def examine_model(settings: EngineSettings, findings: Findings) -> Examined:
     return Examined(files, text, identity, _adapters(settings, files, text, findings))
 
 
-def _tokenizer(files: ModelFiles, findings: Findings) -> Any:
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(files.folder)
-    except Exception as error:  # of transformers, by what is missing
-        findings.refuse(
-            "tokenizer",
-            f"it cannot be loaded: {error}",
-            "copy the tokenizer's files there",
-        )
-        raise Refused from error
+def _tokenizer(files: ModelFiles, findings: Findings) -> PreTrainedTokenizerBase:
+    with findings.refusing("tokenizer", "copy the tokenizer's files there"):
+        tokenizer = load_tokenizer(files.folder)
     if not tokenizer.chat_template:
         findings.refuse(
             "chat template",

@@ -17,8 +17,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -38,9 +37,11 @@ from rlcm_serve.core import (
 from rlcm_serve.engine.diagnosis.forward import Expected, Forward
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.errors import UnsupportedVllm
+from rlcm_serve.profiles.profile import DEFAULT_NAME
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.vllm_engine import VllmEngine
+    from rlcm_serve.engine.vllm_reasoner import VllmReasoner
 
 TOKENS, INTERVAL = 10, 6
 """One reading early and one at the end, for which every table of readings has room."""
@@ -107,8 +108,7 @@ async def self_test(
     forward = await asyncio.to_thread(_forward, engine, files, limit)
     if forward is None and not engine.settings.record_inputs:
         return None
-    tested = copy(engine)
-    tested.identity = replace(engine.identity, checkpoint_interval=INTERVAL)
+    tested = engine.under(DEFAULT_NAME).with_interval(INTERVAL)
     runs = await _runs(tested, [FULL_BUDGET] * len(QUESTIONS))
     _require_readings(runs, engine)
     if forward is not None:
@@ -138,7 +138,7 @@ def _forward(engine: VllmEngine, files: ModelFiles, limit: int) -> Forward | Non
         return None
 
 
-async def _runs(engine: VllmEngine, policies: Sequence[ExitPolicy]) -> list[Run]:
+async def _runs(engine: VllmReasoner, policies: Sequence[ExitPolicy]) -> list[Run]:
     """Greedy rollouts of all questions at once."""
     how = GenerationSettings(Budget(TOKENS, 1), Sampling(temperature=0.0, top_p=1.0))
 
@@ -235,7 +235,7 @@ def _state_difference(reading: Reading, expected: Expected) -> float:
     return float((state_H - expected.state_H).norm() / expected.state_H.norm())
 
 
-async def _require_exit(engine: VllmEngine, runs: Sequence[Run]) -> None:
+async def _require_exit(engine: VllmReasoner, runs: Sequence[Run]) -> None:
     """Raises `UnsupportedVllm` if a rule that fires does not end a rollout at that reading."""
     readings = [[one for one in rollout.readings if not one.is_final] for _, rollout in runs]
     fires = [bool(early) and not math.isnan(early[0].confidence) for early in readings]

@@ -63,7 +63,8 @@ def choice_question(fields: Fields) -> PreparedProblem:
     option's number and nothing else.
 
     Raises:
-        ValueError: the options are no list of texts, or the answer names none or two of them.
+        ValueError: the options are no list of at most 26 texts, or the answer names none or two of
+            them.
     """
     options = _options(fields["options"])
     context = str(fields.get("context") or "").strip()
@@ -134,7 +135,7 @@ def _choice(problem: str, options: Sequence[str], right: int) -> PreparedProblem
 
 
 def _options(value: Any) -> list[str]:
-    """The texts of the options; numbers in a text stay as they are written."""
+    """The texts of the options, each of which has a letter; numbers in a text stay as written."""
     listed = value
     if isinstance(value, str):
         try:
@@ -147,6 +148,11 @@ def _options(value: Any) -> list[str]:
         raise ValueError(
             f"the options {str(value)[:80]!r} are not a list of texts: give a list, or as text a "
             'JSON list such as ["red", "blue"]'
+        )
+    if len(listed) > len(ascii_uppercase):
+        raise ValueError(
+            f"it has {len(listed)} options, but each gets one of {len(ascii_uppercase)} letters: "
+            "leave some out, or ask without options"
         )
     return [str(option).strip() for option in listed]
 

@@ -104,8 +104,8 @@ def _load_split(path: str, source: Hub, what: str, revision: str | None) -> list
     except ImportError as error:
         raise RequestRefused(
             "data",
-            "benchmarks on the hub need the package 'datasets': install 'rlcm-serve[eval]', or "
-            "give a local file as NAME=FILE",
+            "benchmarks on the hub need the package 'datasets': run `pip install '.[eval]'` in the "
+            "checkout, or give a local file as NAME=FILE",
         ) from error
     try:
         loaded = datasets.load_dataset(path, source.config, split=source.split, revision=revision)

@@ -118,7 +118,7 @@ def open_postgres(url: URL, wait: float) -> Engine:
     except ImportError as error:
         raise DatabaseRefused(
             f"the driver for PostgreSQL cannot be loaded ({error}): "
-            "pip install 'rlcm-serve[postgres]'"
+            "run `pip install '.[postgres]'` in the checkout"
         ) from error
 
     @event.listens_for(engine, "begin")

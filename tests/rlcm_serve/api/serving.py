@@ -21,12 +21,12 @@ from rlcm_serve.api.server.threaded import MOST_AT_ONCE, MOST_WAITING
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.evidence.log import open_log
 from rlcm_serve.jobs import CalibrationJobs
+from rlcm_serve.monitoring.running.live import open_monitoring
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from rlcm_serve.signing import TrustedKeys
 from rlcm_serve.solving.first_asks import FirstAsks
 from rlcm_serve.solving.service import Service
-from rlcm_serve.store.answers.live import open_monitoring
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys

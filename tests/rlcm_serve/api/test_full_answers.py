@@ -21,9 +21,9 @@ from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.stored import StoredShadows
 from rlcm_serve.store.shadows.table import ShadowRow
+from tests.rlcm_serve.monitoring.running.test_betting import GUARANTEES, betting_on, fill
 from tests.rlcm_serve.scripted_engine import IDENTITY
 from tests.rlcm_serve.store.test_answers import DRAW
-from tests.rlcm_serve.store.test_betting import GUARANTEES, betting_on, fill
 from tests.rlcm_serve.store.test_shadows import ended, labelled, shadowed
 
 FAILURES = WorkerFailed("the process that compares answers was killed"), ZeroDivisionError("9/0")

@@ -28,6 +28,7 @@ from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import EngineDead, NotReady
+from rlcm_serve.profiles.profile import DEFAULT_NAME
 from rlcm_serve.solving.service import Service
 from tests.rlcm_serve.engine.asking import forced_answers, generation, think, user
 from tests.rlcm_serve.engine.crowd import (
@@ -185,7 +186,7 @@ def busy_with(engine: VllmEngine) -> list[Callable[[], Awaitable[object]]]:
     prompt, how = engine.prompt(user(QUESTION)), generation(engine)
 
     async def read_state() -> object:
-        return await engine._read_state(prompt)
+        return await engine.under(DEFAULT_NAME).read_state(prompt)
 
     async def force_answers() -> object:
         return await forced_answers(engine, prompt, (), how, 2)

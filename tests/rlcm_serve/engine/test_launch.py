@@ -52,6 +52,22 @@ def test_the_probed_model_and_the_processor_are_always_ours(files: ModelFiles) -
     }
 
 
+def test_of_two_forms_of_a_model_vllm_reads_the_one_that_the_service_reads(
+    files: ModelFiles,
+) -> None:
+    """Mistral's repositories have both, and vLLM prefers Mistral's own."""
+
+    def formats(*given: str) -> tuple[str, str]:
+        arguments = _arguments(EngineSettings(vllm_arguments=given), files, STOP_IDS)
+        return str(arguments.config_format), str(arguments.load_format)
+
+    (files.folder / "consolidated.safetensors").touch()
+    assert formats() == ("auto", "auto"), "there are no other weights"
+    (files.folder / "model-00001-of-00002.safetensors").touch()
+    assert formats() == ("hf", "hf")
+    assert formats("--load-format", "mistral") == ("hf", "mistral")
+
+
 def config_with(*, v2: bool, drafts: str | None = None) -> Any:
     """What `processor_for` reads of vLLM's configuration."""
     speculative = None if drafts is None else SimpleNamespace(method=drafts)
@@ -167,6 +183,37 @@ def test_prompts_are_taken_in_whole_where_that_costs_little(
         files.config["max_position_embeddings"] = context
     settings = EngineSettings(vllm_arguments=arguments)
     assert _arguments(settings, files, STOP_IDS).enable_chunked_prefill is chunked
+
+
+@pytest.mark.parametrize(
+    ("architecture", "layers", "arguments", "chunked"),
+    [
+        ("GraniteMoeHybridForCausalLM", ["mamba", "attention"], (), None),
+        ("GraniteMoeHybridForCausalLM", ["attention", "attention"], (), False),
+        ("FalconH1ForCausalLM", None, (), None),
+        ("FalconH1ForCausalLM", None, ("--no-enable-prefix-caching",), False),
+        ("MambaForCausalLM", None, (), None),
+    ],
+)
+def test_a_state_of_the_whole_prefix_is_cached_where_a_chunk_ends(
+    files: ModelFiles,
+    architecture: str,
+    layers: list[str] | None,
+    arguments: tuple[str, ...],
+    chunked: bool | None,
+) -> None:
+    """vLLM: "Chunked prefill is required for mamba cache mode 'align'"."""
+    files.config.update(architectures=[architecture], max_position_embeddings=2048)
+    files.config.update({} if layers is None else {"layer_types": layers})
+    settings = EngineSettings(vllm_arguments=arguments)
+    assert _arguments(settings, files, STOP_IDS).enable_chunked_prefill is chunked
+
+
+def test_whole_prompts_are_refused_for_such_a_state(files: ModelFiles) -> None:
+    files.config["architectures"] = ["FalconH1ForCausalLM"]
+    settings = EngineSettings(vllm_arguments=("--no-enable-chunked-prefill",))
+    with pytest.raises(ModelRefused, match=r"FalconH1.*: remove it, or .*no-enable-prefix-caching"):
+        _arguments(settings, files, STOP_IDS)
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,29 @@
+import base64
 import json
 import shutil
+from fnmatch import fnmatch
 from pathlib import Path
 
 import huggingface_hub
 import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, models
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from rlcm_serve.core import Message, Role
 from rlcm_serve.engine.model_files import (
     EMBEDDED_MODEL,
     WARM_START,
     ModelFiles,
     chat_template_digest,
+    load_tokenizer,
     resolve_model,
     spare_ids,
 )
+from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.errors import ModelRefused
+from tests.rlcm_serve.engine.thinking.families import FAMILIES
 
 CONFIG = {"architectures": ["Qwen3ForCausalLM"], "vocab_size": 96, "hidden_size": 4}
 
@@ -27,7 +33,7 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A hub that has nothing; the list is what it was asked for."""
     asked: list[str] = []
 
-    def snapshot_download(name: str) -> str:
+    def snapshot_download(name: str, ignore_patterns: list[str]) -> str:
         asked.append(name)
         raise ConnectionError("no network")
 
@@ -191,6 +197,119 @@ def test_a_digest_is_that_of_contents_and_not_of_the_place(folder: Path, tmp_pat
     assert ModelFiles.read(copied).model_digest() == ModelFiles.read(folder).model_digest()
     (copied / "model-1.safetensors").rename(copied / "model-3.safetensors")
     assert ModelFiles.read(copied).model_digest() != ModelFiles.read(folder).model_digest()
+
+
+TEKKEN_TOKENS = (
+    *("<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]"),
+    *("[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[TOOL_CALLS]", "[IMG]", "<pad>", "[IMG_BREAK]"),
+    *("[IMG_END]", "[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"),
+    *("[TOOL_CONTENT]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
+)
+
+
+def save_tekken(folder: Path, special: int = 40) -> None:
+    """A tokenizer in Mistral's own form: special tokens and their fillers, then the 256 bytes."""
+    tekken = {
+        "config": {
+            "pattern": r"\p{N}|[^\p{N}]+",
+            "num_vocab_tokens": 256,
+            "default_vocab_size": 256 + special,
+            "default_num_special_tokens": special,
+            "version": "v13",
+        },
+        "vocab": [
+            {"rank": at, "token_bytes": base64.b64encode(bytes([at])).decode(), "token_str": None}
+            for at in range(256)
+        ],
+        "special_tokens": [
+            {"rank": at, "token_str": token, "is_control": True}
+            for at, token in enumerate(TEKKEN_TOKENS)
+        ],
+    }
+    (folder / "tekken.json").write_text(json.dumps(tekken))
+
+
+@pytest.fixture
+def mistrals(tmp_path: Path) -> Path:
+    """The folder of a model whose tokenizer is in Mistral's own form alone."""
+    config = {"model_type": "mistral", "vocab_size": 296, "architectures": ["MistralForCausalLM"]}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    save_tekken(tmp_path)
+    return tmp_path
+
+
+def test_mistrals_own_tokenizer_is_served(mistrals: Path) -> None:
+    files, tokenizer = ModelFiles.read(mistrals), load_tokenizer(mistrals)
+    with pytest.raises(ModelRefused, match=r"--thinking FORMAT`.*: mistral or none$"):
+        ModelText(files, tokenizer)
+    text = ModelText(files, tokenizer, thinking="mistral")
+    assert (text.stop_high, text.stop_low) == (38, 39), "fillers"
+    assert tokenizer.convert_ids_to_tokens([text.think_end, *text.end_ids]) == ["[/THINK]", "</s>"]
+    prompt = text.prompt([Message(Role.USER, "1 [INST] 2")])
+    assert tokenizer.decode(prompt) == "<s>[INST]1 [INST] 2[/INST]"
+    instructions = tokenizer.convert_tokens_to_ids("[INST]")
+    assert prompt.count(instructions) == 1, "the question's is text"
+
+
+def test_transformers_files_are_read_where_both_forms_are(mistrals: Path) -> None:
+    load_tokenizer(mistrals).save_pretrained(mistrals)
+    (mistrals / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    assert load_tokenizer(mistrals).chat_template == "{{ messages[0].content }}"
+
+
+def test_mistrals_own_tokenizer_is_in_the_digest(mistrals: Path) -> None:
+    before = ModelFiles.read(mistrals).tokenizer_digest()
+    save_tekken(mistrals, special=44)
+    assert ModelFiles.read(mistrals).tokenizer_digest() != before
+
+
+@pytest.mark.parametrize("model_type", ["llama", "qwen3"])
+def test_a_tokenizer_is_read_as_it_is_whatever_class_the_files_name(
+    tmp_path: Path, model_type: str
+) -> None:
+    """DeepSeek's distilled models name LlamaTokenizerFast; as that class, "a b" becomes "ab"."""
+    FAMILIES["deepseek-r1"].tokenizer().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config["tokenizer_class"] = "LlamaTokenizerFast"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
+    loaded, text = load_tokenizer(tmp_path), "a b\n<think>é 12"
+    assert loaded.decode(loaded.encode(text, add_special_tokens=False)) == text
+    assert loaded.chat_template == FAMILIES["deepseek-r1"].template
+    assert loaded.eos_token == "<｜end▁of▁sentence｜>"
+
+
+def test_the_embedded_models_tokenizer_is_what_transformers_loads() -> None:
+    loaded, theirs = load_tokenizer(EMBEDDED_MODEL), AutoTokenizer.from_pretrained(EMBEDDED_MODEL)
+    assert loaded.get_vocab() == theirs.get_vocab()
+    assert loaded.added_tokens_decoder == theirs.added_tokens_decoder
+    assert (loaded.chat_template, loaded.eos_token) == (theirs.chat_template, theirs.eos_token)
+    text = "A dial shows 3.\n<think> A up 5."
+    assert loaded.encode(text) == theirs.encode(text)
+
+
+def test_the_hub_is_not_asked_for_weights_in_other_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ignored: list[str] = []
+
+    def snapshot_download(name: str, ignore_patterns: list[str]) -> str:
+        ignored.extend(ignore_patterns)
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    assert resolve_model("openai/gpt-oss-20b") == tmp_path
+    left_out = [
+        name
+        for name in ("config.json", "model-1.safetensors", "original/x.safetensors", "metal/m.bin")
+        if any(fnmatch(name, pattern) for pattern in ignored)
+    ]
+    assert left_out == ["original/x.safetensors", "metal/m.bin"]
+
+
+def test_a_tokenizer_that_cannot_be_loaded_is_refused(folder: Path) -> None:
+    with pytest.raises(ModelRefused, match=r"cannot be loaded: .*: copy all of its files there"):
+        load_tokenizer(folder)
 
 
 def test_the_chat_templates_digest_is_that_of_its_text() -> None:

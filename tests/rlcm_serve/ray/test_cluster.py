@@ -21,7 +21,7 @@ def test_without_ray_the_commands_say_how_to_install_it(rlcm: Rlcm, command: str
     Path("q.jsonl").write_text('{"problem": "What is 2 + 2?"}')
     status, _, err = rlcm(command)
     assert status == 1
-    assert "pip install 'rlcm-serve[ray]'" in err
+    assert "pip install '.[ray]'` in the checkout" in err
 
 
 def test_an_address_that_the_proxy_cannot_take_is_refused_before_ray_starts(

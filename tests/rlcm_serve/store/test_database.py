@@ -153,7 +153,7 @@ def test_without_the_driver_postgres_is_refused_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(DatabaseRefused, match=r"pip install 'rlcm-serve\[postgres\]'"):
+    with pytest.raises(DatabaseRefused, match=r"pip install '\.\[postgres\]'` in the checkout"):
         Database("postgresql://somewhere/rlcm")
 
 

@@ -24,9 +24,9 @@ from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.counts import SHOWN, ShadowCounts
 from rlcm_serve.store.shadows.stored import StoredShadows
 from rlcm_serve.store.shadows.table import ShadowRow
+from tests.rlcm_serve.monitoring.running.test_betting import CERTIFICATE, GUARANTEES, betting_on
 from tests.rlcm_serve.monitoring.test_writer import answer
 from tests.rlcm_serve.store.test_answers import DRAW
-from tests.rlcm_serve.store.test_betting import CERTIFICATE, GUARANTEES, betting_on
 
 LEVELS = (("c" * 64, 0.1), ("c" * 64, 0.2), ("d" * 64, 0.1))
 OUTCOMES = (True, False, None)

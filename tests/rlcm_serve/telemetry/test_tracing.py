@@ -279,7 +279,7 @@ def test_an_endpoint_without_the_package_says_what_to_install(
 ) -> None:
     monkeypatch.delitem(sys.modules, "rlcm_serve.telemetry.spans")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.resources", None)
-    with pytest.raises(SettingsRefused, match=r"pip install 'rlcm-serve\[otel\]'"):
+    with pytest.raises(SettingsRefused, match=r"pip install '\.\[otel\]'` in the checkout"):
         start_tracing("http://localhost:4318")
 
 

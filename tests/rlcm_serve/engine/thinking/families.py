@@ -142,6 +142,34 @@ MAGISTRAL = """\
 {%- endfor %}{{ '</s>' }}
 {%- endif %}
 {%- endfor %}"""
+SMOLLM3 = """\
+{%- set enable_thinking = enable_thinking | default(true) %}
+{%- set ns = namespace(mode='/think' if enable_thinking else '/no_think', said='') %}
+{%- if messages[0].role == 'system' %}
+{%- if '/no_think' in messages[0].content %}{% set ns.mode = '/no_think' %}
+{%- elif '/think' in messages[0].content %}{% set ns.mode = '/think' %}{% endif %}
+{%- set ns.said = messages[0].content.replace('/no_think', '').replace('/think', '').rstrip() %}
+{%- endif %}
+{{- '<|im_start|>system\\n## Metadata\\n\\nReasoning Mode: ' + ns.mode + '\\n\\n' }}
+{%- if ns.said %}{{ ns.said }}
+{%- elif ns.mode == '/think' %}{{ 'Use the format: <think> Thought </think> Solution.' }}{% endif %}
+{{- '<|im_end|>\\n' }}
+{%- for m in messages %}
+{%- if m.role == 'user' %}{{ '<|im_start|>user\\n' + m.content + '<|im_end|>\\n' }}
+{%- elif m.role == 'assistant' %}
+{{- '<|im_start|>assistant\\n' + m.content.lstrip('\\n') + '<|im_end|>\\n' }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}
+{%- if ns.mode == '/no_think' %}{{ '<think>\\n\\n</think>\\n' }}{% endif %}{% endif %}"""
+PHI_4_REASONING = """\
+{{- '<|im_start|>system<|im_sep|>You are Phi. Structure your response: ' }}
+{{- '<think> {Thought} </think> {Solution}.<|im_end|>' }}
+{%- for m in messages %}
+{%- if m.role == 'user' %}{{ '<|im_start|>user<|im_sep|>' + m.content + '<|im_end|>' }}
+{%- elif m.role == 'assistant' %}
+{{- '<|im_start|>assistant<|im_sep|>' + m.content + '<|im_end|>' }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}"""
 SEED_OSS = """\
 {%- if thinking_budget is not defined %}{% set thinking_budget = -1 %}{% endif %}
 {%- for m in messages %}
@@ -211,6 +239,10 @@ FAMILIES = {
     "nemotron-3": Family((*THINK, *CHATML), NEMOTRON),
     "nemotron-nano-2": Family((*THINK, *CHATML), NEMOTRON_NANO_2),
     "nemotron-super": Family((*THINK, *CHATML), NEMOTRON_SUPER),
+    "smollm3": Family((*THINK, *CHATML), SMOLLM3),
+    "phi-4-reasoning": Family(("<|im_sep|>", *CHATML), PHI_4_REASONING, THINK),
+    # Its <think> is plain text.
+    "olmo-3-think": Family(CHATML, QWEN3_THINKING_2507),
     "kimi-k2-thinking": Family((*THINK, *CHATML), KIMI_K2),
     "gemma-4": Family(("<|turn>", "<|think|>", "<|channel>", "<channel|>", "<turn|>"), GEMMA4),
     "gemma-4-large": Family(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from rlcm_serve.core import Message, Role
+from rlcm_serve.core import Budget, Message, Role
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.thinking.base import Place
@@ -57,6 +57,9 @@ def place_of(text: ModelText) -> Place:
         ("nemotron-3", OFF, "none", Place.START),
         ("nemotron-nano-2", {}, "deepseek_r1", Place.THINKING),
         ("nemotron-super", {}, "deepseek_r1", Place.START),
+        ("smollm3", {}, "deepseek_r1", Place.START),
+        ("smollm3", OFF, "none", Place.START),
+        ("phi-4-reasoning", {}, "deepseek_r1", Place.START),
         ("kimi-k2-thinking", {}, "deepseek_r1", Place.START),
         ("gemma-4", {}, "none", Place.START),
         ("gemma-4", ON, "gemma4", Place.START),
@@ -80,6 +83,7 @@ def test_the_rendered_prompt_tells_the_format(
         ("writes-reasoning", "deepseek_r1 or none"),
         ("two-formats", "deepseek_r1 or mistral or none"),
         ("no-closing-token", "none"),
+        ("olmo-3-think", "none"),
         ("unknown-form", "none"),
     ],
 )
@@ -94,7 +98,7 @@ def test_what_the_prompt_does_not_tell_is_refused_with_the_choices(
 
 
 def test_a_system_prompt_may_turn_thinking_off() -> None:
-    for family in ("nemotron-super", "nemotron-nano-2"):
+    for family in ("nemotron-super", "nemotron-nano-2", "smollm3"):
         text = text_of(FAMILIES[family].tokenizer())
         assert text.think_end is not None
         assert text.under(system="Be brief. /no_think").think_end is None
@@ -112,6 +116,23 @@ def test_a_users_template_may_turn_thinking_off() -> None:
     assert text_of(FAMILIES["plain"].tokenizer()).under_profile(said).format.name == "none"
     qwen = text_of(FAMILIES["qwen3-instruct-2507"].tokenizer())
     assert qwen.under_profile(said).format.name == "none", "it is text, not the token"
+
+
+def test_a_system_prompt_in_the_place_of_the_instructions_may_leave_thinking_on() -> None:
+    """SmolLM3's mode is said beside its instructions."""
+    text = text_of(FAMILIES["smollm3"].tokenizer())
+    assert text.under(system="Be brief.").format.name == "deepseek_r1"
+
+
+def test_what_ends_a_text_for_vllm_is_known_beside_what_the_files_say() -> None:
+    """vLLM stops at the tokenizer's own end as well."""
+    tokenizer = FAMILIES["qwen3"].tokenizer()
+    other = tokenizer.convert_tokens_to_ids("<|im_start|>")
+    text = text_of(tokenizer, {"eos_token_id": other})
+    assert text.end_ids == {other, tokenizer.eos_token_id}
+    ids = [*tokenizer.encode("<think>1"), tokenizer.eos_token_id]
+    rollout = text.rollout(ids, None, Budget(thinking=8, answer=4))
+    assert rollout.tokens == tuple(ids[:-1])
 
 
 def test_a_system_prompt_that_replaces_the_instructions_leaves_it_open() -> None:

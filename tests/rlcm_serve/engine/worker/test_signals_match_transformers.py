@@ -19,6 +19,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.errors import ModelRefused
+from rlcm_serve.profiles.profile import DEFAULT_NAME
 from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.channels import CHANNELS, front_end
 from tests.rlcm_serve.engine.crowd import (
@@ -122,12 +123,14 @@ async def test_a_continuations_pieces_are_its_text_and_its_probabilities(
     opening = "If I were to give the final answer now, the final answer would be \\boxed{"
     how = generation(cramped, Budget(thinking=1, answer=12))
     said = await cramped.continue_after(prompt, thinking, opening, how, 4, logprobs=True)
-    closed = (*prompt, *thinking, *cramped._text.close(opening))
+    closed = (*prompt, *thinking, *cramped.under(DEFAULT_NAME).text.close(opening))
     for completion in said:
         assert completion.pieces is not None
         assert "".join(text for text, _ in completion.pieces) == completion.text
         assert len(completion.pieces) == completion.tokens
-        ids = cramped._text.tokenizer.encode(completion.text, add_special_tokens=False)
+        ids = cramped.under(DEFAULT_NAME).text.tokenizer.encode(
+            completion.text, add_special_tokens=False
+        )
         log_probs_TV = forward.log_probs_TV((*closed, *ids))[len(closed) - 1 :]
         expected = [float(log_probs_TV[at, id_]) for at, id_ in enumerate(ids)]
         assert [p for _, p in completion.pieces][: len(ids)] == pytest.approx(expected, abs=1e-4)
@@ -143,7 +146,7 @@ async def test_the_entropy_is_that_of_what_follows_the_closed_thinking(
     found = set()
     for cut in (0, 5, 40, len(thinking)):
         entropy = await cramped.entropy_after(prompt, thinking[:cut], how)
-        closed = (*prompt, *thinking[:cut], *cramped._text.close())
+        closed = (*prompt, *thinking[:cut], *cramped.under(DEFAULT_NAME).text.close())
         log_prob_V = forward.log_probs_TV(closed)[-1]
         possible_V = log_prob_V[log_prob_V.isfinite()]
         assert entropy == pytest.approx(float(-(possible_V.exp() * possible_V).sum()), abs=1e-4)

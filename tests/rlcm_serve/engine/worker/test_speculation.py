@@ -13,6 +13,7 @@ from scipy.stats import kstest
 from calibration import FULL_BUDGET, INITIAL_STATE, ExitPolicy, ExitReason, step
 from rlcm_serve.core import Budget, Rollout, Sampling, TokenIds
 from rlcm_serve.engine.vllm_engine import VllmEngine
+from rlcm_serve.profiles.profile import DEFAULT_NAME
 from tests.rlcm_serve.engine.asking import generation, think, user
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
@@ -134,7 +135,7 @@ async def test_drafted_ends_of_thinking_and_text_end_where_they_do_without_draft
     easy = [p.question for p in sample_problems(Split.VALIDATION, 2, seed=5, levels=[1])]
     runs = await greedy(drafting, easy, [FULL_BUDGET] * 2, thinking=240)
     compare_inputs_with_transformers(runs, shipped_probe(), forward, 1e-4)
-    text = drafting._text
+    text = drafting.under(DEFAULT_NAME).text
     assert text.think_end is not None
     for prompt, rollout in runs:
         assert rollout.exit is ExitReason.NATURAL
@@ -163,8 +164,13 @@ async def test_answers_under_a_schema_share_steps_with_thinking(
     compare_inputs_with_transformers(runs, shipped_probe(), forward, 1e-4)
     assert [rollout.exit for _, rollout in runs] == [ExitReason.BUDGET, ExitReason.HIGH]
     assert all(one.complete and one.text in DIGITS for one in several)
-    first_V = forward.log_probs_TV((*prompt, *drafting._text.close("", after=())))[-1]
-    ids = [drafting._text.tokenizer.encode(one, add_special_tokens=False)[0] for one in DIGITS]
+    first_V = forward.log_probs_TV(
+        (*prompt, *drafting.under(DEFAULT_NAME).text.close("", after=()))
+    )[-1]
+    ids = [
+        drafting.under(DEFAULT_NAME).text.tokenizer.encode(one, add_special_tokens=False)[0]
+        for one in DIGITS
+    ]
     assert (likeliest.text, likeliest.complete) == (DIGITS[int(first_V[ids].argmax())], True)
 
 
@@ -198,7 +204,11 @@ async def test_sampled_rollouts_are_read_right_under_chunks_preemption_and_abort
     how, rng, found = drafting.identity.sampling, np.random.default_rng(0), []
     assert how.top_p == 1
     for prompt, rollout in finished:
-        closing = (drafting._text.think_end,) if rollout.exit is ExitReason.NATURAL else ()
+        closing = (
+            (drafting.under(DEFAULT_NAME).text.think_end,)
+            if rollout.exit is ExitReason.NATURAL
+            else ()
+        )
         found += ranks(forward, prompt, (*rollout.tokens, *closing), how, rng)
     assert len(found) > 1000
     assert kstest(found, "uniform").pvalue > 1e-4

@@ -104,6 +104,15 @@ def test_an_answer_that_means_one_option_is_read(
     assert json.loads(asked.answer)["letter"] == letter
 
 
+@pytest.mark.parametrize("answer", [0, 26, "A", "26", "option 26"])
+def test_more_options_than_letters_are_refused(answer: Any) -> None:
+    options = [f"option {number}" for number in range(27)]
+    with pytest.raises(ValueError, match=r"27 options, .*one of 26 letters: leave some out"):
+        choice_question({"problem": "Which?", "options": options, "answer": answer})
+    asked = choice_question({"problem": "Which?", "options": options[:26], "answer": 25})
+    assert json.loads(asked.answer)["letter"] == "Z"
+
+
 def test_a_number_is_no_text_of_an_option() -> None:
     with pytest.raises(ValueError, match="not one of the 4 options"):
         choice_question({"problem": "Which?", "options": ["2", "4", "6", "8"], "answer": 8})

@@ -31,12 +31,12 @@ from rlcm_serve.monitoring.records import (
     Label,
     MonitorKind,
 )
+from rlcm_serve.monitoring.running.betting import Betting
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.shares import AuditShares
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import Guarantees, find_certificates
 from rlcm_serve.solving.shadow.draw import ShadowDraw
-from rlcm_serve.store.answers.betting import Betting
 from rlcm_serve.store.answers.monitors import Step
 from rlcm_serve.store.answers.stored import StoredAnswers
 from rlcm_serve.store.answers.table import AnswerRow, BettingRow, HistoryRow, MonitorRow
@@ -494,8 +494,8 @@ def test_monitors_are_stored_together_and_others_may_write_after_each_transactio
         done.append("another writer")
 
     monkeypatch.setattr(betting.monitors, "commit", commit_together)
-    monkeypatch.setattr("rlcm_serve.store.answers.betting.AT_ONCE", 10)
-    monkeypatch.setattr("rlcm_serve.store.answers.betting.time.sleep", rest)
+    monkeypatch.setattr("rlcm_serve.monitoring.running.betting.AT_ONCE", 10)
+    monkeypatch.setattr("rlcm_serve.monitoring.running.betting.time.sleep", rest)
     betting.work(lambda: GUARANTEES)
     other.close()
     # Both monitors of both levels, except for one that waits for a label; then those with more.
@@ -570,15 +570,16 @@ def test_history_has_no_row_without_news_and_old_rows_are_deleted(
 def work_until_killed(url: str) -> subprocess.Popen[bytes]:
     """A process that shows few answers at a time to the monitors."""
     program = (
-        "from tests.rlcm_serve.store import test_betting as t\n"
-        "from rlcm_serve.store.answers import betting\n"
-        "betting.AT_ONCE = 3\nbetting.LEASE = 0.0\n"
+        "from tests.rlcm_serve.monitoring.running import test_betting as t\n"
+        "from rlcm_serve.monitoring.running import betting\n"
+        "from rlcm_serve.store.answers import turn\n"
+        "betting.AT_ONCE = 3\nbetting.LEASE = turn.LEASE = 0.0\n"
         f"one = t.betting_on(t.Database({url!r}))\n"
         "print('ready', flush=True)\n"
         "while True: one.work(lambda: t.GUARANTEES)\n"
     )
     command = [sys.executable, "-c", program]
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     return subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE)
 
 

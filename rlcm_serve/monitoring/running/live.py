@@ -10,10 +10,10 @@ from rlcm_serve.core import Question, Solution
 from rlcm_serve.monitoring.given import given_answer
 from rlcm_serve.monitoring.in_flight import InFlight
 from rlcm_serve.monitoring.records import GivenAnswer
+from rlcm_serve.monitoring.running.betting import Betting
 from rlcm_serve.monitoring.writer import AnswerWriter
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.shadow.draw import ShadowDraw
-from rlcm_serve.store.answers.betting import Betting
 from rlcm_serve.store.answers.draws import draw_of
 from rlcm_serve.store.answers.figures import MonitoringFigures
 from rlcm_serve.store.answers.stored import StoredAnswers

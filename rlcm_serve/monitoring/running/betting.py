@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import httpx
-from sqlalchemy import select, update
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
@@ -35,15 +33,13 @@ from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.slots import slot_of
 from rlcm_serve.store.answers.figures import FigureStore
 from rlcm_serve.store.answers.monitors import AT_ONCE, Step, StoredMonitors, Watched
-from rlcm_serve.store.answers.table import BettingRow
+from rlcm_serve.store.answers.turn import LEASE, MonitorsTurn
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 
 LOOK_EVERY = 10.0
 """Seconds between two looks at what is new. A look costs each monitor that has news a few
 milliseconds, however many answers there are."""
-LEASE = 40.0
-"""Seconds for which the monitors wait for a process that stopped renewing its lease."""
 HISTORY_EVERY = 300.0
 """Seconds between two rows of a level's history."""
 CUT_EVERY = 3600.0
@@ -56,7 +52,6 @@ _TOGETHER = 16
 _REST = 0.01
 """Seconds after each such transaction, so that other writers of SQLite, who poll, have their
 turn."""
-_NAME = "monitors"
 _log = logging.getLogger(__name__)
 
 CurrentGuarantees = Callable[[], Guarantees]
@@ -66,7 +61,6 @@ CurrentGuarantees = Callable[[], Guarantees]
 class _Times:
     """When regular work was last done, on the database's clock."""
 
-    renewed: float = 0.0
     history: float = 0.0
     cut: float = 0.0
     hook: float = 0.0
@@ -105,7 +99,7 @@ class Betting:
         self._draw = draw
         self._certificates = certificates
         self._mark = mark
-        self._holder = secrets.token_hex(8)
+        self._turn = MonitorsTurn(database)
         self._registered: set[str] = set()
         self._served: Sequence[Certificate] = ()
         self._times = _Times()
@@ -139,15 +133,15 @@ class Betting:
             self._served = now_served.certificates
             self._register(now_served)
         now = self.monitors.now()
-        mark = self.monitors.note_mark(self._holder, self._mark(), now + LEASE)
-        if not self._claim(now):
+        mark = self.monitors.note_mark(self._turn.holder, self._mark(), now + LEASE)
+        if not self._turn.claim(now):
             return False
         news = self.monitors.with_news(mark)
         for start in range(0, len(news), _TOGETHER):
             self.catch_up(news[start : start + _TOGETHER], mark, now)
         self.monitors.counts.expire()
         self.monitors.shadow_counts.expire()
-        self._note_look(now)
+        self._turn.note_look(now)
         self._upkeep(now)
         self.after()
         return True
@@ -256,31 +250,6 @@ class Betting:
         if watched:
             self.monitors.register(watched)
         self._registered |= {one.digest for one in new}
-
-    def _claim(self, now: float) -> bool:
-        """Takes or renews the lease. False if another process holds it."""
-        if now - self._times.renewed < LEASE / 3:
-            return True
-        with self._database.reading() as session:
-            held = session.scalar(select(BettingRow).where(BettingRow.name == _NAME))
-        if held is not None and held.holder != self._holder and held.until > now:
-            return False
-        with self._database.session() as session:
-            row = session.get(BettingRow, _NAME, with_for_update=True)
-            if row is not None and row.holder != self._holder and row.until > now:
-                return False
-            looked = now if row is None else row.looked
-            session.merge(
-                BettingRow(name=_NAME, holder=self._holder, until=now + LEASE, looked=looked)
-            )
-        self._times.renewed = now
-        return True
-
-    def _note_look(self, now: float) -> None:
-        """Stores that a look which began at this time has ended."""
-        with self._database.session() as session:
-            mine = BettingRow.name == _NAME, BettingRow.holder == self._holder
-            session.execute(update(BettingRow).where(*mine).values(looked=now))
 
     def _upkeep(self, now: float) -> None:
         """History, and deletion of what is too old."""
