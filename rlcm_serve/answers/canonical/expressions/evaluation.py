@@ -16,7 +16,8 @@ from math import lcm
 from typing import Any
 
 from rlcm_serve.answers.canonical.expressions import fixed_point as fixed
-from rlcm_serve.answers.canonical.expressions.fixed_point import ONE, PLACES, Value
+from rlcm_serve.answers.canonical.expressions import floating
+from rlcm_serve.answers.canonical.expressions.fixed_point import ONE, PLACES, Undefined, Value
 from rlcm_serve.answers.canonical.expressions.nodes import Node, contains
 
 POINTS = (0, 1)
@@ -44,13 +45,40 @@ def key(node: Node) -> str:
     """
     if not isinstance(node, tuple):
         return number_key(node)
-    first = evaluate(node, 0)
+    try:
+        return _key(node, evaluate, fixed.digits, constant_key)
+    except Undefined:
+        return _key(node, _evaluate_floating, _floating_digits, _floating_key)
+
+
+def _key(
+    node: Node,
+    evaluated: Callable[[Node, int], Any],
+    digits: Callable[[Any], str],
+    constant: Callable[[Any], str],
+) -> str:
+    first = evaluated(node, 0)
     if not contains(node, "symbol"):
-        return constant_key(first)
-    second = evaluate(node, 1)
-    if (text := fixed.digits(first)) == (other := fixed.digits(second)):
-        return constant_key(first)
+        return constant(first)
+    second = evaluated(node, 1)
+    if (text := digits(first)) == (other := digits(second)):
+        return constant(first)
     return f"{text},{other}"
+
+
+def _evaluate_floating(node: Node, point: int) -> Any:
+    return floating.evaluate(node, lambda name: floating.number(_symbol_value(name, point), PLACES))
+
+
+def _floating_digits(value: Any) -> str:
+    return fixed.digits_of(*floating.parts(value))
+
+
+def _floating_key(value: Any) -> str:
+    numerator = floating.as_multiple(value, _DENOMINATOR)
+    if numerator is not None:
+        return number_key(Fraction(numerator, _DENOMINATOR))
+    return _floating_digits(value)
 
 
 def constant_key(value: Value) -> str:
@@ -110,7 +138,7 @@ def _evaluate_function(node: tuple[Any, ...], point: int) -> Value:
         case "abs":
             return fixed.size(value)
         case "log":
-            return fixed.logarithm(value)
+            return fixed.logarithm(value, is_constant=not contains(node, "symbol"))
         case "exp":
             return fixed.exponential(value)
         case "factorial":
