@@ -18,8 +18,8 @@ class Form:
         name: the name that an equation gives to the value; empty if there is none.
         unit: what the unit measures; empty for a plain number.
         quantity: value and unit in base units, such as metres; empty for a plain number.
-        relation: another reading: the equation itself, up to a factor, or `6 m` as a product;
-            empty if there is none.
+        relation: another reading: the equation itself, up to a factor, `6 m` as a product, an
+            angle in radians, or the letter of an option; empty if there is none.
         is_text: whether these are words, and no mathematics.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +18,8 @@ from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.reader import Reader, Span
 from rlcm_serve.answers.canonical.text.tokens import Unreadable
 
+_VALUE_AT = re.compile(r"\((?![a-z](?:,[a-z])*\))")
+"""In the name of one value of a function, such as `f(2)`, which is no product."""
 _OPERATORS = frozenset(("\\int", "\\sum", "\\prod", "\\lim"))
 _TURNED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne"}
 
@@ -35,7 +38,9 @@ def equation(reader: Reader, spans: Sequence[Span]) -> Part:
         return part.listed([replace(value, name=name) for name in dict.fromkeys(names)])
     if names[0]:
         found = reader.item(*right)
-        return replace(found, name=names[0], relation=_relation_of(reader, spans))
+        is_value = _VALUE_AT.search(names[0])
+        relation = found.relation or ("" if is_value else _relation_of(reader, spans))
+        return replace(found, name=names[0], relation=relation)
     if name := name_of(reader.tokens, *right):
         value = reader.item(*left[0])
         if value.node is not None and not ex.contains(value.node, "symbol"):
@@ -70,9 +75,49 @@ def comparison(reader: Reader, spans: Sequence[Span], marks: Sequence[str]) -> P
         return _inequality(reader, spans, marks[0])
     low, high = _end(reader, spans[0]), _end(reader, spans[-1])
     if len(spans) != 3 or not names[1] or low is None or high is None or "\\ne" in marks:
-        raise Unreadable("an inequality")
+        return _chain(reader, spans, marks, names[1] if len(spans) == 3 else "")
     numbers = intervals.intersection(_ray(_TURNED[marks[0]], low), _ray(marks[1], high))
     return part.real_set(numbers, names[1], is_condition=True)
+
+
+def rounded(reader: Reader, left: Span, right: Span) -> Part:
+    r"""The exact side of `1/3 \approx 0.333`; a relation if the sides differ, as in `3 \sim 5`.
+
+    Raises:
+        Unreadable: the exact side is no answer.
+        Undefined: it has no value.
+    """
+    exact = reader.item(*left)
+    try:
+        near = reader.item(*right)
+    except (Unreadable, Undefined):
+        return exact
+    if exact.node is not None and near.node is not None:
+        one, other = (evaluation.evaluate(node, 0) for node in (exact.node, near.node))
+        if isinstance(one, int) and isinstance(other, int) and 20 * abs(one - other) > abs(one):
+            return Part(f"relation {exact.stated}\\approx{near.stated}")
+    return exact
+
+
+def _chain(reader: Reader, spans: Sequence[Span], marks: Sequence[str], name: str) -> Part:
+    """`a < b <= c` as a relation; if the middle is a name, also as an interval.
+
+    Raises:
+        Unreadable: the signs point in both directions.
+        Undefined: a side has no value.
+    """
+    turned = [_TURNED[mark] for mark in reversed(marks)]
+    if set(marks) <= {">", "\\ge"}:
+        spans, marks = [*reversed(spans)], turned
+    if not set(marks) <= {"<", "\\le"}:
+        raise Unreadable("an inequality")
+    parts = [part.value(reader.expression(*span)) for span in spans]
+    stated = parts[0].stated + "".join(
+        f"{mark}{each.stated}" for mark, each in zip(marks, parts[1:], strict=True)
+    )
+    brackets = ("[" if marks[0] == "\\le" else "(", "]" if marks[-1] == "\\le" else ")")
+    relation = part.tuple_of([parts[0], parts[-1]], *brackets).stated if name else ""
+    return Part(f"relation {stated}", relation=relation)
 
 
 def _distance(reader: Reader, spans: Sequence[Span], mark: str) -> Part | None:

@@ -83,7 +83,7 @@ def _floating_key(value: Any) -> str:
 
 def constant_key(value: Value) -> str:
     """The key of a number that was computed: that of a short fraction, if it is one."""
-    if isinstance(value, int):
+    if isinstance(value, int) and value.bit_length() < 2 * PLACES - 200:
         nearest = (value * _DENOMINATOR + (ONE >> 1)) >> PLACES
         if abs(value * _DENOMINATOR - (nearest << PLACES)) <= 1 << (PLACES - 200):
             return number_key(Fraction(nearest, _DENOMINATOR))
