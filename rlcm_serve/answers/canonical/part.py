@@ -34,7 +34,8 @@ class Part:
         name: the name that an equation gives to it.
         unit: its unit.
         node: its expression; None if the value is not an expression.
-        relation: the key of the equation, or of an angle in radians.
+        relation: the key of the equation.
+        reading: the key of another value that may be meant, as in `Form`.
         numbers: computes the value as a set of real numbers, which few answers need; None if it is
             none.
         is_condition: whether an inequality wrote it, so that `and` means both.
@@ -51,6 +52,7 @@ class Part:
     is_condition: bool = False
     members: tuple[Part, ...] = ()
     is_text: bool = False
+    reading: str = ""
 
     @property
     def is_relation(self) -> bool:
@@ -66,6 +68,7 @@ class Part:
             quantity=self.quantity(),
             relation=self.relation,
             is_text=self.is_text,
+            reading=self.reading,
         )
 
     def quantity(self) -> str:
@@ -99,9 +102,9 @@ def value(node: Node, unit: Unit = NONE) -> Part:
         return value(node[1], DEGREES)
     if ex.contains(node, "plus-minus", "minus-plus"):
         return listed([value(branch, unit) for branch in _branches(node)])
-    relation = evaluation.key(ex.product(node, ex.DEGREE)) if unit == DEGREES else ""
+    reading = evaluation.key(ex.product(node, ex.DEGREE)) if unit == DEGREES else ""
     return Part(
-        evaluation.key(node), unit=unit, node=node, relation=relation, numbers=partial(_point, node)
+        evaluation.key(node), unit=unit, node=node, reading=reading, numbers=partial(_point, node)
     )
 
 
@@ -229,8 +232,8 @@ def _assignments(members: Sequence[Part]) -> Part:
     names = ",".join(part.name for part in ordered)
     values = [replace(part, name="") for part in ordered]
     bases = {_INDEX.sub("", part.name) for part in ordered}
-    relation = listed(values).stated if len(bases) == 1 else ""  # `x_1 = 1, x_2 = 2` as `1, 2`
-    return replace(tuple_of(values, "(", ")"), name=f"({names})", relation=relation)
+    reading = listed(values).stated if len(bases) == 1 else ""  # `x_1 = 1, x_2 = 2` as `1, 2`
+    return replace(tuple_of(values, "(", ")"), name=f"({names})", reading=reading)
 
 
 def _branches(node: Node) -> list[Node]:

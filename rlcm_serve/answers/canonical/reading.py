@@ -29,6 +29,7 @@ _FRACTION = re.compile(
     r"(?P<over>-?[0-9]{1,300})/(?P<under>[0-9]{1,300})"
 )
 _LIST_OF_WORDS = re.compile(r"\s*(?:[,;]|\band\b|\bor\b)\s*")
+_CHINESE = re.compile("[\u4e00-\u9fff]")
 _OPTIONS = re.compile(r"[A-H]{2,5}")
 """`ACD`, where several options are right."""
 Forms = Mapping[str, Form | None]
@@ -65,7 +66,7 @@ def _read(text: str) -> Form | None:
     found = _option(plain) or _without_tokens(plain) or _mathematics(text)
     if found is None and (rest := words.without_remark(plain)) != plain:
         found = _without_tokens(rest) or _mathematics(rest)
-    if found is None and len(plain.split()) >= _SENTENCE:
+    if found is None and len(plain.split()) >= _SENTENCE and not _CHINESE.search(plain):
         found = _sentence(plain)
     if found is None and (not plain or words.has_words(plain)):
         found = part.words(words.text_key(plain))
@@ -120,8 +121,8 @@ def _option(plain: str) -> Part | None:
     found = _without_tokens(text) or _mathematics(text)
     if found is None:
         return None
-    relation = part.value(_letter(letter.lower())).stated
-    return replace(found, name=found.name or f"({letter})", relation=relation)
+    reading = part.value(_letter(letter.lower())).stated
+    return replace(found, name=found.name or f"({letter})", reading=reading)
 
 
 def _without_tokens(plain: str) -> Part | None:
@@ -149,7 +150,7 @@ def _without_tokens(plain: str) -> Part | None:
     found = part.listed([part.words(member) for member in members or [key]])
     if _OPTIONS.fullmatch(plain) and sorted({*plain}) == [*plain]:
         letters = part.listed([part.value(ex.symbol(letter)) for letter in plain])
-        return replace(found, relation=letters.stated)
+        return replace(found, reading=letters.stated)
     return found
 
 

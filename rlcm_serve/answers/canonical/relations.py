@@ -18,8 +18,8 @@ from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.reader import Reader, Span
 from rlcm_serve.answers.canonical.text.tokens import Unreadable
 
-_VALUE_AT = re.compile(r"\((?![a-z](?:,[a-z])*\))")
-"""In the name of one value of a function, such as `f(2)`, which is no product."""
+_VALUE_AT = re.compile(r"(?<!^f)\((?![a-z](?:,[a-z])*\))")
+"""In the name of one value of a function, such as `P(2)`, which is no product."""
 _OPERATORS = frozenset(("\\int", "\\sum", "\\prod", "\\lim"))
 _TURNED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne"}
 
@@ -32,14 +32,16 @@ def equation(reader: Reader, spans: Sequence[Span]) -> Part:
         Undefined: a side has no value.
     """
     *left, right = spans
+    if any(not reader.tokens[at][1].isascii() for span in left for at in range(*span)):
+        raise Unreadable("a sentence in Chinese")
     names = [name_of(reader.tokens, *span) for span in left]
     if all(names) and len(names) > 1:  # x = y = 2
         value = reader.item(*right)
-        return part.listed([replace(value, name=name) for name in dict.fromkeys(names)])
+        found = part.listed([replace(value, name=name) for name in dict.fromkeys(names)])
+        return replace(found, reading=value.stated)
     if names[0]:
         found = reader.item(*right)
-        is_value = _VALUE_AT.search(names[0])
-        relation = found.relation or ("" if is_value else _relation_of(reader, spans))
+        relation = "" if _VALUE_AT.search(names[0]) else _relation_of(reader, spans)
         return replace(found, name=names[0], relation=relation)
     if name := name_of(reader.tokens, *right):
         value = reader.item(*left[0])
@@ -100,7 +102,7 @@ def rounded(reader: Reader, left: Span, right: Span) -> Part:
 
 
 def _chain(reader: Reader, spans: Sequence[Span], marks: Sequence[str], name: str) -> Part:
-    """`a < b <= c` as a relation; if the middle is a name, also as an interval.
+    """`a < b <= c` as a relation, or as an interval if the middle is a name and no end is one.
 
     Raises:
         Unreadable: the signs point in both directions.
@@ -112,12 +114,13 @@ def _chain(reader: Reader, spans: Sequence[Span], marks: Sequence[str], name: st
     if not set(marks) <= {"<", "\\le"}:
         raise Unreadable("an inequality")
     parts = [part.value(reader.expression(*span)) for span in spans]
-    stated = parts[0].stated + "".join(
-        f"{mark}{each.stated}" for mark, each in zip(marks, parts[1:], strict=True)
+    if name and not any(name_of(reader.tokens, *span) for span in (spans[0], spans[-1])):
+        brackets = ("[" if marks[0] == "\\le" else "(", "]" if marks[-1] == "\\le" else ")")
+        return replace(part.tuple_of([parts[0], parts[-1]], *brackets), name=name)
+    signs = zip(marks, parts[1:], strict=True)
+    return Part(
+        f"relation {parts[0].stated}" + "".join(f"{mark}{each.stated}" for mark, each in signs)
     )
-    brackets = ("[" if marks[0] == "\\le" else "(", "]" if marks[-1] == "\\le" else ")")
-    relation = part.tuple_of([parts[0], parts[-1]], *brackets).stated if name else ""
-    return Part(f"relation {stated}", relation=relation)
 
 
 def _distance(reader: Reader, spans: Sequence[Span], mark: str) -> Part | None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from rlcm_serve.answers.canonical import intervals, part
+from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.names import name_of
 from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.reader import Reader, Span, between
@@ -120,7 +121,11 @@ def excluded(parts: list[Part]) -> list[Part]:
 def without_integers(parts: list[Part]) -> list[Part]:
     r"""The parts without `k \in \mathbb{Z}`: it says of a letter what is meant without it."""
     kept = [each for each in parts if each.stated != f"{_SET}Z" or not each.name]
-    return kept or parts
+    names = {each.name for each in parts if each not in kept}
+    is_said = all(
+        each.node is None or any(ex.mentions(each.node, name) for name in names) for each in kept
+    )
+    return kept if kept and is_said else parts
 
 
 def join_conditions(parts: list[Part], either: bool) -> Part:

@@ -21,6 +21,12 @@ from rlcm_serve.answers.canonical.expressions.fixed_point import ONE, PLACES, Un
 from rlcm_serve.answers.canonical.expressions.nodes import Node, contains
 
 POINTS = (0, 1)
+WHOLE_POINTS = range(2, 30)
+"""Where variables are whole numbers."""
+_WHOLE = frozenset("nmkNMK")
+"""Letters that mean whole numbers where whole parts are taken."""
+_ROUNDING = 1 << 100
+"""A whole number may have been computed as so little less or more."""
 _DENOMINATOR = lcm(*range(1, 61))
 
 
@@ -45,10 +51,42 @@ def key(node: Node) -> str:
     """
     if not isinstance(node, tuple):
         return number_key(node)
+    if contains(node, "floor", "ceil") and contains(node, "symbol"):
+        return _key_of_steps(node)
     try:
         return _key(node, evaluate, fixed.digits, constant_key)
     except Undefined:
         return _key(node, _evaluate_floating, _floating_digits, _floating_key)
+
+
+def _key_of_steps(node: Node) -> str:
+    """The key of whole parts of variables, which have too few values at two points.
+
+    Letters such as `n` are whole numbers there, so that ceil(n/2) is floor((n+1)/2).
+
+    Raises:
+        Undefined: it has hardly any values.
+    """
+    points = WHOLE_POINTS if _symbols(node) <= _WHOLE else (*POINTS, *WHOLE_POINTS)
+    values = [_digits_at(node, point) for point in points]
+    if values.count("") > len(values) // 2:
+        raise Undefined("few values")
+    return f"steps {sha256(';'.join(values).encode()).hexdigest()[:40]}"
+
+
+def _digits_at(node: Node, point: int) -> str:
+    try:
+        return fixed.digits(evaluate(node, point))
+    except Undefined:
+        return ""
+
+
+def _symbols(node: Node) -> set[str]:
+    if not isinstance(node, tuple) or node[0] == "constant":
+        return set()
+    if node[0] == "symbol":
+        return {node[1]}
+    return set[str]().union(*(_symbols(each) for each in node[1:]))
 
 
 def _key(
@@ -144,15 +182,20 @@ def _evaluate_function(node: tuple[Any, ...], point: int) -> Value:
         case "factorial":
             return fixed.elementary("gamma", fixed.add(value, ONE))
         case "floor" if isinstance(value, int):
-            return value >> PLACES << PLACES
+            return value + _ROUNDING >> PLACES << PLACES
         case "ceil" if isinstance(value, int):
-            return -(-value >> PLACES << PLACES)
+            return -(-value + _ROUNDING >> PLACES << PLACES)
     return fixed.elementary(name, value)
 
 
 @lru_cache(maxsize=4096)
 def _symbol_value(name: str, point: int) -> int:
-    """Between 1 and 3 at the first point; other values at the second, half of them negative."""
+    """Between 1 and 3 at the first point; other values at the second, half of them negative.
+
+    At the other points it is a small whole number.
+    """
+    if point in WHOLE_POINTS:
+        return point + sum(map(ord, name)) % 7 << PLACES
     digest = int.from_bytes(sha256(f"{point}{name}".encode()).digest() * 2, "big")
     value = ONE + (digest >> 512 - PLACES - 1)
     return -value if point and sum(map(ord, name)) % 2 == 0 else value

@@ -18,6 +18,11 @@ _SYSTEM = re.compile(
     r"(?:\\left\s*)?(?:\\\{\s*\\begin\{(?:array|aligned|matrix)\}|\\begin\{cases\})(?:\{[lcr]*\})?"
     r"(?P<rows>(?:[^\\]|\\(?!begin|end))*+)\\end\{(?:array|aligned|matrix|cases)\}"
 )
+_QUAD = re.compile(r"\\q?quad(?![A-Za-z])")
+_SIGN = re.compile(
+    r"[\w)}][\s}$]*(?:[=<>]|\\(?:[lg]eq?|[lg]eqslant|neq?|in)(?![a-z]))\s*[\w\\({+-]"
+)
+"""A sign between two sides; a space divides statements only where both have one."""
 _ORDINAL = re.compile(r"(?<=\d)\^\s*\{?\s*(?:\\text\s*\{)?\s*(?:st|nd|rd|th)\s*\}{1,2}")
 _CHOOSE = re.compile(r"(?<![\w.}])(\d{1,4})C(\d{1,4})(?![\w.])")
 _COMBINATIONS = re.compile(
@@ -51,6 +56,8 @@ def in_latex(text: str) -> str:
         text = _BAR.sub(lambda found: f"{found[1] or found[2]}_{{bar}}", text)
     if "\\overrightarrow" in text or "\\vec" in text:
         text = text if _VECTOR.fullmatch(text) else _VECTOR.sub(r"v_{\1\2}", text)
+    if "quad" in text:
+        text = _between_statements(text)
     if "\\begin" in text:
         text = _SYSTEM.sub(_list_of_rows, text)
     return text
@@ -93,6 +100,14 @@ def _list_of_rows(found: re.Match[str]) -> str:
     if "&" in rows or "=" not in rows:
         return found[0]
     return ", ".join(row.strip(" ,;\n") for row in rows.split("\\\\") if row.strip())
+
+
+def _between_statements(text: str) -> str:
+    r"""The text with a comma for the space in `y = x \quad y = -x`."""
+    pieces = _QUAD.split(text)
+    if sum(map(bool, map(_SIGN.search, pieces))) < max(len(pieces), 2):
+        return text
+    return ", ".join(piece.strip(" ,;") for piece in pieces)
 
 
 def _combinations(found: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlcm_serve.answers.canonical.text.vocabulary import GREEK, spells_mathematics
+from rlcm_serve.answers.canonical.text.vocabulary import FUNCTIONS, GREEK, spells_mathematics
 
 _ONES = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -80,7 +80,7 @@ _MEANING = (
     "frac sqrt pm mp cup cap in notin infty perp parallel forall exists neg lnot wedge vee land "
     "lor subset subseteq supset supseteq implies iff Rightarrow Leftrightarrow"
 )
-_MEANINGS = frozenset(_MEANING.split())
+_MEANINGS = frozenset((*_MEANING.split(), "pi", *GREEK, *FUNCTIONS))
 """Commands that are kept among words; others are layout and style."""
 _HYPHEN = re.compile(r"(?<=[\w)\]])\s?-|-(?![\w(])")
 """A dash that is no sign: `blue-green`, but not `y = -x`."""
