@@ -159,6 +159,10 @@ def _unit_start(reader: Reader, at: int, end: int) -> int:
         may_be_unit = kind in ("word", "text") or text in _SIGNS
         if may_be_unit and where > at and _begins_unit(tokens, where, at, end):
             return where
+        if text == "/" and at < where < end - 1 and tokens[where - 1][0] in NUMBERS:
+            kind, unit, _ = tokens[where + 1]
+            if kind == "text" or (kind == "word" and len(unit) > 2 and known(unit)):
+                return where  # `$5/hour`
         if text == "(" and at < where and reader.partner.get(where) == end - 1:
             kind, text, _ = tokens[where + 1]
             is_unit = kind == "word" and len(text) > 1 and known(text)
@@ -190,6 +194,8 @@ def _begins_unit(tokens: list[Token], where: int, at: int, end: int) -> bool:
         return is_after_number and text in LETTERS and _are_units(tokens[where:end])
     if known(text) or text in _PERCENT:
         return True
+    if len(text) == 2 and text.isupper() and where == end - 1:  # `2 AB`
+        return False
     return not spells_mathematics(text) and (spaced or len(text) > 3)
 
 
