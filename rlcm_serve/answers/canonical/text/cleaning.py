@@ -111,7 +111,9 @@ def _is_unit_letter(letter: str, found: re.Match[str]) -> bool:
     if letter in "ei":
         return False
     follows = found.string[found.end() : found.end() + 1]
-    return found[1][0] in " ~\\" or (letter in _UNIT_LETTERS and follows not in ("_", "("))
+    return found[1][0] in " ~\\" or (
+        letter in _UNIT_LETTERS and follows not in ("_", "(") and not follows.isdigit()
+    )
 
 
 def _prefix(found: re.Match[str]) -> str:
