@@ -18,8 +18,10 @@ class Form:
         name: the name that an equation gives to the value; empty if there is none.
         unit: what the unit measures; empty for a plain number.
         quantity: value and unit in base units, such as metres; empty for a plain number.
-        relation: another reading: the equation itself, up to a factor, or `6 m` as a product;
-            empty if there is none.
+        relation: the equation itself, up to a factor, or `6 m` as a product; empty if there is
+            none.
+        reading: another value that may be meant: an angle in radians, the letter of an option with
+            its text, the values of `x_1 = 1, x_2 = 2` as a list; empty if there is none.
         is_text: whether these are words, and no mathematics.
     """
 
@@ -29,19 +31,20 @@ class Form:
     quantity: str = ""
     relation: str = ""
     is_text: bool = False
+    reading: str = ""
 
     @property
     def key(self) -> str:
         """A text that identifies the form; the value alone where there is no name and no unit."""
         if self.is_rigid:
             return self.stated
-        parts = (self.stated, self.name, self.quantity, self.relation)
+        parts = (self.stated, self.name, self.quantity, self.relation, self.reading)
         return "\N{UNIT SEPARATOR}".join(parts)
 
     @property
     def is_rigid(self) -> bool:
         """Whether it equals another rigid form only if the keys are the same."""
-        return not (self.name or self.unit or self.relation)
+        return not (self.name or self.unit or self.relation or self.reading)
 
 
 def equal(one: Form, other: Form) -> bool:
@@ -52,11 +55,21 @@ def equal(one: Form, other: Form) -> bool:
         return True
     if other.relation and other.relation == one.stated:
         return True
+    if _means(one, other) or _means(other, one):
+        return True
     if one.name and other.name and one.name != other.name:
         return False
     if one.unit and other.unit:
         return one.quantity == other.quantity
     return one.stated == other.stated
+
+
+def _means(form: Form, other: Form) -> bool:
+    """Whether the other form states what this one may mean."""
+    if not form.reading or form.reading != other.stated or other.unit:
+        return False
+    is_named = bool(form.name and other.name and form.name != other.name)
+    return not is_named or form.name.startswith(f"({other.name}_")  # `x = 1, 2`
 
 
 def group(forms: Sequence[Form]) -> list[int]:
@@ -81,7 +94,7 @@ def _buckets(forms: Sequence[Form]) -> list[list[Form]]:
     Forms that equal no other one are left out.
     """
     vague = [form for form in forms if not form.is_rigid]
-    values = {value for form in vague for value in (form.stated, form.relation)}
+    values = {value for form in vague for value in (form.stated, form.relation, form.reading)}
     near = vague + [form for form in forms if form.is_rigid and form.stated in values]
     parent: dict[str, str] = {}
 
@@ -104,6 +117,8 @@ def _buckets(forms: Sequence[Form]) -> list[list[Form]]:
 def _links(form: Form) -> Iterable[str]:
     if form.relation:
         yield f"value {form.relation}"
+    if form.reading:
+        yield f"value {form.reading}"
     if form.quantity:
         yield f"quantity {form.quantity}"
 
@@ -135,6 +150,7 @@ def _entries(form: Form) -> Iterable[tuple[str, str]]:
     yield "name", form.name
     yield "quantity", form.quantity
     yield "relation", form.relation
+    yield "reading", form.reading
     yield "stated", form.stated
     yield "both", f"{form.name} {form.quantity}"
 
@@ -146,7 +162,9 @@ def _candidates(form: Form, index: dict[tuple[str, str], set[int]], count: int) 
         return index.get((kind, text), set())
 
     name, quantity = form.name, form.quantity
-    same = found("relation", form.stated)
+    same = found("relation", form.stated) | found("reading", form.stated)
+    if form.reading:
+        same = same | found("stated", form.reading)
     if form.relation:
         same = same | found("relation", form.relation) | found("stated", form.relation)
     if name and quantity:

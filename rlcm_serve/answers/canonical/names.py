@@ -22,7 +22,7 @@ def name_of(tokens: list[Token], at: int, end: int) -> str:
     name = "".join(text for text in texts if text not in "{}").replace("\\", "")
     if not texts or not _is_name(tokens[end - len(texts) : end], texts):
         return ""
-    return name.casefold()
+    return "y" if name == "f(x)" else name.casefold()
 
 
 def _is_name(tokens: list[Token], texts: list[str]) -> bool:
@@ -34,11 +34,14 @@ def _is_name(tokens: list[Token], texts: list[str]) -> bool:
     if first == "|" and texts[-1] == "|" and len(texts) > 2:
         return _is_name(tokens[1:-1], texts[1:-1])
     if first.removeprefix("\\") in FUNCTIONS and len(texts) > 1:
-        return _is_name(tokens[1:], texts[1:])
+        start = 2 if texts[1] in _PREFIXES and len(texts) > 2 else 1
+        return _is_name(tokens[start:], texts[start:])
     if first == "\\frac" and len(texts) == 7:  # dy/dx
         return texts[2][0] == "d" == texts[5][0] and texts[2].isalpha() and texts[5].isalpha()
     if first in "{" and texts[-1] == "}":
         return _is_name(tokens[1:-1], texts[1:-1]) if len(texts) > 2 else False
+    if len(texts) > 2 and set(texts[1::2]) == {":"}:  # a ratio such as `AB:BC`
+        return len(texts) % 2 == 1 and all(kind == "word" for kind, _, _ in tokens[::2])
     if all(kind in ("word", "text") for kind, _, _ in tokens):
         if len(tokens) == 1 and len(first) > 1 and is_product(first):
             return False
@@ -51,7 +54,7 @@ def _is_name(tokens: list[Token], texts: list[str]) -> bool:
         rest = rest[1:]
     if rest and rest[0] in ("_", "^"):
         if rest[0] == "^" and "(" not in rest:
-            return False
+            return first.isupper() and rest == ["^", "{", "-", "1", "}"]  # of a matrix
         length = rest.index("}") + 1 if len(rest) > 1 and rest[1] == "{" and "}" in rest else 2
         rest = rest[length:]
     while rest and rest[0] == "'":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,6 +17,7 @@ from rlcm_serve.answers.canonical.intervals import RealSet
 from rlcm_serve.answers.canonical.text.tokens import Unreadable
 from rlcm_serve.answers.canonical.units import DEGREES, NONE, Unit
 
+_INDEX = re.compile(r"_?\{?\d\}?$")
 _RADIAN = Unit(Fraction(1), (("radian", 1),))
 
 
@@ -33,6 +35,7 @@ class Part:
         unit: its unit.
         node: its expression; None if the value is not an expression.
         relation: the key of the equation.
+        reading: the key of another value that may be meant, as in `Form`.
         numbers: computes the value as a set of real numbers, which few answers need; None if it is
             none.
         is_condition: whether an inequality wrote it, so that `and` means both.
@@ -49,6 +52,12 @@ class Part:
     is_condition: bool = False
     members: tuple[Part, ...] = ()
     is_text: bool = False
+    reading: str = ""
+
+    @property
+    def is_relation(self) -> bool:
+        """Whether it is an equation or an inequality that gives no value to a name."""
+        return self.stated.startswith(("equation ", "relation "))
 
     def form(self) -> Form:
         """The canonical form of an answer that consists of this part."""
@@ -59,6 +68,7 @@ class Part:
             quantity=self.quantity(),
             relation=self.relation,
             is_text=self.is_text,
+            reading=self.reading,
         )
 
     def quantity(self) -> str:
@@ -92,7 +102,10 @@ def value(node: Node, unit: Unit = NONE) -> Part:
         return value(node[1], DEGREES)
     if ex.contains(node, "plus-minus", "minus-plus"):
         return listed([value(branch, unit) for branch in _branches(node)])
-    return Part(evaluation.key(node), unit=unit, node=node, numbers=partial(_point, node))
+    reading = evaluation.key(ex.product(node, ex.DEGREE)) if unit == DEGREES else ""
+    return Part(
+        evaluation.key(node), unit=unit, node=node, reading=reading, numbers=partial(_point, node)
+    )
 
 
 def words(key: str) -> Part:
@@ -116,7 +129,7 @@ def listed(parts: Sequence[Part], is_set: bool = False) -> Part:
         len(names) == 2
         and "" in names
         and members[0].name
-        and not any(part.name for part in members[1:])
+        and not any(part.name or part.is_relation for part in members[1:])
     ):  # `x = 2, 3`
         names = {members[0].name}
     name, unit, keys = _shared(members, names)
@@ -147,6 +160,30 @@ def tuple_of(parts: Sequence[Part], opening: str, closing: str) -> Part:
         return Part(stated, unit=unit)
     closed = (opening == "[", closing == "]")
     return Part(stated, unit=unit, numbers=partial(_interval, parts[0], parts[1], closed))
+
+
+def choices(parts: Sequence[Part], opening: str, closing: str) -> list[Part]:
+    r"""The tuples that `(1 \pm 2, 0)` stands for: one for each member of the part with members."""
+    at = next(at for at, each in enumerate(parts) if each.members)
+    before, after = parts[:at], parts[at + 1 :]
+    return [tuple_of([*before, member, *after], opening, closing) for member in parts[at].members]
+
+
+def systems(parts: Sequence[Part], marks: Sequence[str]) -> Part | None:
+    """`x = 1, y = 2 or x = 2, y = 1` as a list of tuples; None if it is something else."""
+    divider = next((mark for mark in ("or", ";") if mark in marks), "")
+    if not divider or len(marks) != len(parts) - 1 or len({*marks}) < 2:
+        return None
+    groups: list[list[Part]] = [[parts[0]]]
+    for mark, each in zip(marks, parts[1:], strict=True):
+        if mark == divider:
+            groups.append([])
+        groups[-1].append(each)
+    names = [sorted(each.name for each in group) for group in groups]
+    if len(names[0]) < 2 or not all(names[0]) or any(each != names[0] for each in names):
+        return None
+    is_unique = len({*names[0]}) == len(names[0])
+    return listed([listed(group) for group in groups]) if is_unique else None
 
 
 def infinite(sign: int) -> Part:
@@ -193,9 +230,10 @@ def _assignments(members: Sequence[Part]) -> Part:
     """`y = 2, x = 1` as `(x, y) = (1, 2)`."""
     ordered = sorted(members, key=lambda part: part.name)
     names = ",".join(part.name for part in ordered)
-    return replace(
-        tuple_of([replace(part, name="") for part in ordered], "(", ")"), name=f"({names})"
-    )
+    values = [replace(part, name="") for part in ordered]
+    bases = {_INDEX.sub("", part.name) for part in ordered}
+    reading = listed(values).stated if len(bases) == 1 else ""  # `x_1 = 1, x_2 = 2` as `1, 2`
+    return replace(tuple_of(values, "(", ")"), name=f"({names})", reading=reading)
 
 
 def _branches(node: Node) -> list[Node]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -28,6 +29,9 @@ _FRACTION = re.compile(
     r"(?P<over>-?[0-9]{1,300})/(?P<under>[0-9]{1,300})"
 )
 _LIST_OF_WORDS = re.compile(r"\s*(?:[,;]|\band\b|\bor\b)\s*")
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+_OPTIONS = re.compile(r"[A-H]{2,5}")
+"""`ACD`, where several options are right."""
 Forms = Mapping[str, Form | None]
 """Canonical forms of answers that have been read; None where there is none."""
 UNREAD: Forms = {}
@@ -59,10 +63,10 @@ def _read(text: str) -> Form | None:
     plain = words.unwrapped(text)
     if (rest := words.without_lead_in(plain)) != plain:
         text = plain = rest
-    found = _without_tokens(plain) or _mathematics(text)
+    found = _option(plain) or _without_tokens(plain) or _mathematics(text)
     if found is None and (rest := words.without_remark(plain)) != plain:
         found = _without_tokens(rest) or _mathematics(rest)
-    if found is None and len(plain.split()) >= _SENTENCE:
+    if found is None and len(plain.split()) >= _SENTENCE and not _CHINESE.search(plain):
         found = _sentence(plain)
     if found is None and (not plain or words.has_words(plain)):
         found = part.words(words.text_key(plain))
@@ -109,6 +113,18 @@ def _number(text: str) -> Form | None:
     return None
 
 
+def _option(plain: str) -> Part | None:
+    """The part of an option's letter and text, `(B) 12`; the letter is another reading."""
+    if (option := words.option_and_text(plain)) is None:
+        return None
+    letter, text = option
+    found = _without_tokens(text) or _mathematics(text)
+    if found is None:
+        return None
+    reading = part.value(_letter(letter.lower())).stated
+    return replace(found, name=found.name or f"({letter})", reading=reading)
+
+
 def _without_tokens(plain: str) -> Part | None:
     """The part of an answer that is a letter, words, a date or a number in words."""
     if (letter := words.option_letter(plain)) is not None:
@@ -131,7 +147,11 @@ def _without_tokens(plain: str) -> Part | None:
     if (number := words.number_in_words(" ".join(plain.split()[:-1]))) is not None:
         return _mathematics(f"{number} {plain.split()[-1]}")
     members = [words.text_key(each) for each in _LIST_OF_WORDS.split(plain) if each.strip()]
-    return part.listed([part.words(member) for member in members or [key]])
+    found = part.listed([part.words(member) for member in members or [key]])
+    if _OPTIONS.fullmatch(plain) and sorted({*plain}) == [*plain]:
+        letters = part.listed([part.value(ex.symbol(letter)) for letter in plain])
+        return replace(found, reading=letters.stated)
+    return found
 
 
 def _letter(letter: str) -> ex.Node:

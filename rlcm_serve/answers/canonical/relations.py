@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +18,8 @@ from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.reader import Reader, Span
 from rlcm_serve.answers.canonical.text.tokens import Unreadable
 
+_VALUE_AT = re.compile(r"(?<!^f)\((?![a-z](?:,[a-z])*\))")
+"""In the name of one value of a function, such as `P(2)`, which is no product."""
 _OPERATORS = frozenset(("\\int", "\\sum", "\\prod", "\\lim"))
 _TURNED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\ne": "\\ne"}
 
@@ -29,13 +32,17 @@ def equation(reader: Reader, spans: Sequence[Span]) -> Part:
         Undefined: a side has no value.
     """
     *left, right = spans
+    if any(not reader.tokens[at][1].isascii() for span in left for at in range(*span)):
+        raise Unreadable("a sentence in Chinese")
     names = [name_of(reader.tokens, *span) for span in left]
     if all(names) and len(names) > 1:  # x = y = 2
         value = reader.item(*right)
-        return part.listed([replace(value, name=name) for name in dict.fromkeys(names)])
+        found = part.listed([replace(value, name=name) for name in dict.fromkeys(names)])
+        return replace(found, reading=value.stated)
     if names[0]:
         found = reader.item(*right)
-        return replace(found, name=names[0], relation=_relation_of(reader, spans))
+        relation = "" if _VALUE_AT.search(names[0]) else _relation_of(reader, spans)
+        return replace(found, name=names[0], relation=relation)
     if name := name_of(reader.tokens, *right):
         value = reader.item(*left[0])
         if value.node is not None and not ex.contains(value.node, "symbol"):
@@ -70,9 +77,50 @@ def comparison(reader: Reader, spans: Sequence[Span], marks: Sequence[str]) -> P
         return _inequality(reader, spans, marks[0])
     low, high = _end(reader, spans[0]), _end(reader, spans[-1])
     if len(spans) != 3 or not names[1] or low is None or high is None or "\\ne" in marks:
-        raise Unreadable("an inequality")
+        return _chain(reader, spans, marks, names[1] if len(spans) == 3 else "")
     numbers = intervals.intersection(_ray(_TURNED[marks[0]], low), _ray(marks[1], high))
     return part.real_set(numbers, names[1], is_condition=True)
+
+
+def rounded(reader: Reader, left: Span, right: Span) -> Part:
+    r"""The exact side of `1/3 \approx 0.333`; a relation if the sides differ, as in `3 \sim 5`.
+
+    Raises:
+        Unreadable: the exact side is no answer.
+        Undefined: it has no value.
+    """
+    exact = reader.item(*left)
+    try:
+        near = reader.item(*right)
+    except (Unreadable, Undefined):
+        return exact
+    if exact.node is not None and near.node is not None:
+        one, other = (evaluation.evaluate(node, 0) for node in (exact.node, near.node))
+        if isinstance(one, int) and isinstance(other, int) and 20 * abs(one - other) > abs(one):
+            return Part(f"relation {exact.stated}\\approx{near.stated}")
+    return exact
+
+
+def _chain(reader: Reader, spans: Sequence[Span], marks: Sequence[str], name: str) -> Part:
+    """`a < b <= c` as a relation, or as an interval if the middle is a name and no end is one.
+
+    Raises:
+        Unreadable: the signs point in both directions.
+        Undefined: a side has no value.
+    """
+    turned = [_TURNED[mark] for mark in reversed(marks)]
+    if set(marks) <= {">", "\\ge"}:
+        spans, marks = [*reversed(spans)], turned
+    if not set(marks) <= {"<", "\\le"}:
+        raise Unreadable("an inequality")
+    parts = [part.value(reader.expression(*span)) for span in spans]
+    if name and not any(name_of(reader.tokens, *span) for span in (spans[0], spans[-1])):
+        brackets = ("[" if marks[0] == "\\le" else "(", "]" if marks[-1] == "\\le" else ")")
+        return replace(part.tuple_of([parts[0], parts[-1]], *brackets), name=name)
+    signs = zip(marks, parts[1:], strict=True)
+    return Part(
+        f"relation {parts[0].stated}" + "".join(f"{mark}{each.stated}" for mark, each in signs)
+    )
 
 
 def _distance(reader: Reader, spans: Sequence[Span], mark: str) -> Part | None:

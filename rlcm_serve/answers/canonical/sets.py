@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from rlcm_serve.answers.canonical import intervals, part
+from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.names import name_of
 from rlcm_serve.answers.canonical.part import Part
-from rlcm_serve.answers.canonical.reader import Reader, between
+from rlcm_serve.answers.canonical.reader import Reader, Span, between
 from rlcm_serve.answers.canonical.text.tokens import Unreadable
 from rlcm_serve.answers.canonical.text.words import only_words, text_key
+
+_SET = "set "
+_NUMBER_SET = re.compile(r"[RZNQC](?:[\^_][+*])?")
+_POSITIVE = re.compile(r"[\^_][+*]$")
 
 
 def read_set(reader: Reader, at: int, end: int) -> Part:
@@ -72,8 +80,58 @@ def read_operation(reader: Reader, at: int, end: int, operators: list[int]) -> P
     return part.real_set(found or ())
 
 
+def named(reader: Reader, at: int, end: int) -> Part:
+    r"""The set whose name stands behind `\mathbb`, such as `R`, `N^*` or `Z_+`."""
+    name = _POSITIVE.sub("+", _bare(reader, at, end))
+    if name in ("N+", "Z+"):
+        return Part(f"{_SET}Z+")
+    return part.real_set(intervals.REALS) if name == "R" else Part(f"{_SET}{name}")
+
+
+def _bare(reader: Reader, at: int, end: int) -> str:
+    """The tokens of a range without braces."""
+    return "".join(text for _, text, _ in reader.tokens[at:end] if text not in "{}")
+
+
+def read_membership(reader: Reader, left: Span, right: Span) -> Part:
+    r"""`x \in (0, 1)` is the set, with a name; `2 \in A` says something else.
+
+    Raises:
+        Unreadable: a side is no answer.
+        Undefined: a side has no value.
+    """
+    name = name_of(reader.tokens, *left)
+    is_named = _NUMBER_SET.fullmatch(_bare(reader, *right))
+    found = named(reader, *right) if is_named else reader.item(*right)
+    if name:
+        return replace(found, name=name)
+    return Part(f"member {reader.item(*left).embedded()} of {found.embedded()}")
+
+
+def excluded(parts: list[Part]) -> list[Part]:
+    r"""The parts of `x \ne 1, 2`, where the sign holds for all numbers."""
+    return [
+        part.real_set(intervals.complement(numbers), parts[0].name, is_condition=True)
+        if not each.name and not each.is_condition and (numbers := each.numbers())
+        else each
+        for each in parts
+    ]
+
+
+def without_integers(parts: list[Part]) -> list[Part]:
+    r"""The parts without `k \in \mathbb{Z}`: it says of a letter what is meant without it."""
+    kept = [each for each in parts if each.stated != f"{_SET}Z" or not each.name]
+    names = {each.name for each in parts if each not in kept}
+    is_said = all(
+        each.node is None or any(ex.mentions(each.node, name) for name in names) for each in kept
+    )
+    return kept if kept and is_said else parts
+
+
 def join_conditions(parts: list[Part], either: bool) -> Part:
     """Inequalities joined by `or`, or by `and` or a comma."""
+    if any(each.node is not None and not each.name for each in parts):  # `y > 0, 5`
+        return part.listed(parts)
     sets = [each.numbers() for each in parts]
     names = {each.name for each in parts if each.name}
     found = sets[0]

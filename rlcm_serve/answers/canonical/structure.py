@@ -6,14 +6,14 @@ from collections.abc import Collection
 from dataclasses import replace
 from itertools import pairwise
 
-from rlcm_serve.answers.canonical import intervals, matrices, part, relations, sets
+from rlcm_serve.answers.canonical import matrices, part, relations, sets
 from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.expressions.nodes import Node
 from rlcm_serve.answers.canonical.expressions.numerals import number
 from rlcm_serve.answers.canonical.expressions.parser import ExpressionParser
 from rlcm_serve.answers.canonical.names import name_of
 from rlcm_serve.answers.canonical.part import Part
-from rlcm_serve.answers.canonical.quantities import read_quantity
+from rlcm_serve.answers.canonical.quantities import joined, read_quantity
 from rlcm_serve.answers.canonical.reader import Span, between
 from rlcm_serve.answers.canonical.text.tokens import NUMBERS, Token, Unreadable, partners
 
@@ -25,6 +25,7 @@ _RESIDUES = frozenset(("\\pmod", "\\bmod", "\\mod", "mod"))
 _SET_OPERATORS = frozenset(("\\cup", "\\cap", "\\setminus", "U"))
 _OPERATORS = _RELATIONS | _RESIDUES | _SET_OPERATORS
 _NO_QUANTITIES = frozenset(("\\infty", "\\emptyset", "\\dots", "\\mathbb", ":"))
+_CONJUNCTIONS = frozenset(("and", "or", "where"))
 _MOST_MEMBERS = 500
 
 
@@ -47,15 +48,27 @@ class AnswerReader:
             Unreadable: it is no answer that this package can read.
             Undefined: it has no value.
         """
-        found = self.separators(at, end)
-        spans = between(at, end, [where for where, _ in found])
+        opening = self._condition(at, end)
+        found = self.separators(at, opening or end)
+        spans = between(at, opening or end, [where for where, _ in found])
+        if opening:
+            spans.append((opening + 1, end - 1))
         if not 0 < len(spans) <= _MOST_MEMBERS:
             raise Unreadable("no members, or too many")
         if len(spans) == 1:
             return self.item(*spans[0])
         parts = [self.item(*span) for span in spans]
+        if (systems := part.systems(parts, [mark for _, mark in found])) is not None:
+            return systems
+        if self.marks(*spans[0], ("\\ne",)):  # `x \ne 1, 2`
+            parts = sets.excluded(parts)
+        parts = sets.without_integers(parts)
+        if len(parts) == 1:
+            return parts[0]
         if any(each.is_condition for each in parts):
             return sets.join_conditions(parts, either=any(mark == "or" for _, mark in found))
+        if all(mark == "and" for _, mark in found) and (whole := joined(parts)) is not None:
+            return whole
         if all(mark == "or" for _, mark in found) and len({each.form() for each in parts}) == 1:
             return parts[0]
         return part.listed(parts)
@@ -104,8 +117,7 @@ class AnswerReader:
         if texts == ["\\dots"]:
             return Part("...")
         if texts[0] == "\\mathbb":
-            name = "".join(self.tokens[i][1] for i in range(at + 1, end)).strip("{}")
-            return part.real_set(intervals.REALS) if name == "R" else Part(f"set {name}")
+            return sets.named(self, at + 1, end)
         if (ratio := self.marks(at, end, (":",))) and len(ratio) > 1:
             nodes = [self.expression(*span) for span in between(at, end, ratio)]
             parts = [part.value(ex.quotient(node, nodes[0])) for node in nodes]
@@ -125,6 +137,8 @@ class AnswerReader:
             if len(spans) > _MOST_MEMBERS:
                 raise Unreadable("too many members")
             parts = [sets.read_member(self, *span) for span in spans]
+            if sum(bool(each.members) for each in parts) == 1:  # `(\pm 3, 0)`
+                return part.listed(part.choices(parts, opening, closing))
             if opening == "[" and all(self._is_row(span) for span in spans):
                 return matrices.of_rows([each.stated for each in parts])
             shown = ("(", ")") if opening == "\\langle" else (opening, closing)
@@ -151,6 +165,17 @@ class AnswerReader:
             return part.value(ex.binomial(*(self.expression(*span) for span in spans)))
         return replace(self._bracketed(opening, end), name=text.lower())
 
+    def _condition(self, at: int, end: int) -> int:
+        """Where the bracket of `y = x^2 (x > 0)` begins; 0 if no condition stands behind."""
+        opening = self._opening.get(end - 1, 0)
+        if opening <= at or self.tokens[opening][1] != "(":
+            return 0
+        is_first = opening - 1 == at or self.tokens[opening - 2][1] == ","
+        kind, text, _ = self.tokens[opening - 1]
+        if text in ("P", "p") or (is_first and kind in ("word", "text")):  # `P(X = 1)`
+            return 0
+        return opening if self.marks(opening + 1, end - 1, _RELATIONS) else 0
+
     def _set_operators(self, at: int, end: int) -> list[int]:
         found = self.marks(at, end, _SET_OPERATORS)
         minus = self.marks(at + 1, end - 1, ("-",)) if self._subtracts_sets else []
@@ -162,7 +187,7 @@ class AnswerReader:
     def _relation(self, at: int, end: int, marks: list[int]) -> Part:
         near = [i for i in marks if self.tokens[i][1] == "\\approx"]
         if near and not name_of(self.tokens, at, near[0]):  # `1/3 ≈ 0.333` is a third
-            return self.item(at, near[0])
+            return relations.rounded(self, (at, near[0]), (near[-1] + 1, end))
         kinds = {self.tokens[where][1] for where in marks}
         spans = between(at, end, marks)
         if len(spans) != len(marks) + 1:
@@ -172,9 +197,7 @@ class AnswerReader:
         if kinds <= {*_COMPARISONS}:
             return relations.comparison(self, spans, [self.tokens[where][1] for where in marks])
         if kinds == {*_MEMBER} and len(spans) == 2:
-            name = name_of(self.tokens, *spans[0])
-            found = self.item(*spans[1])
-            return replace(found, name=name or found.name)
+            return sets.read_membership(self, *spans)
         raise Unreadable("a relation")
 
     def _modular(self, at: int, end: int) -> Part | None:
@@ -200,8 +223,11 @@ class AnswerReader:
             kind, text, _ = self.tokens[where]
             if kind == "mark" and text in (",", ";"):
                 found.append((where, text))
-            elif kind in ("word", "text") and text.lower().strip(" ,") in ("and", "or"):
-                found.append((where, text.lower().strip(" ,")))
+            elif kind in ("word", "text") and (word := text.lower().strip(" ,")) in _CONJUNCTIONS:
+                if word != "where":
+                    found.append((where, word))
+                elif where + 2 < end and self.tokens[where + 2][1] == "\\in":
+                    found.append((where, ","))
         return found
 
     def marks(self, at: int, end: int, marks: Collection[str]) -> list[int]:

@@ -57,6 +57,7 @@ dollar: 1 dollar usd buck; 1/100 cent ¢ penny; 1/10 dime; 1/4 quarter
 euro: 1 euro eur
 rupee: 1 rupee inr rs
 yen: 1 yen jpy
+yuan: 1 yuan rmb cny
 degree: 1 degree deg; 1/60 arcminute; 1/3600 arcsecond
 radian: 1 radian rad
 gallon: 1 gallon gal; 1/4 qt; 1/8 pint pt; 1/16 cup
@@ -123,16 +124,18 @@ _PREPOSITIONS = frozenset(("in", "for", "from", "on", "at", "to", "with", "than"
 _DIMENSION = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 _POWER_WORD = {"squared": 2, "cubed": 3}
 _PART = re.compile(
-    r"\s+|[A-Za-z]+(?:-[A-Za-z]+)*'?|\^\s*\{?\s*-?\s*\d\s*\}?|[/*.{}]|\\cdot|per\b|(?<=[a-z])[23]"
+    r"\s+|[A-Za-z\u4e00-\u9fff]+(?:-[A-Za-z]+)*'?|\^\s*\{?\s*-?\s*\d\s*\}?|[/*.{}]|\\cdot|per\b|(?<=[a-z])[23]"
 )
 _IN_ALL = re.compile(r"\bin\s+(?:all|total)\b")
-_TEMPERATURE = re.compile(r"\bdegrees?\s+(?=celsius|fahrenheit)", re.IGNORECASE)
+_QUALIFIER = re.compile(
+    r"\bdegrees?\s+(?=celsius|fahrenheit)|\bU\.?S\.?\s+(?=dollar)", re.IGNORECASE
+)
 _MOST_PARTS = 40
 
 
 def known(word: str) -> bool:
     """Whether the word is the name of a unit."""
-    return word in _UNITS or _singular(word.lower()) in _UNITS
+    return word in _UNITS or word == "sq" or _singular(word.lower()) in _UNITS
 
 
 def read_unit(text: str) -> Unit:
@@ -143,14 +146,15 @@ def read_unit(text: str) -> Unit:
     """
     if text.isalpha() and text in _UNITS:
         return _UNITS[text]
-    text = _TEMPERATURE.sub("", _IN_ALL.sub(" ", text))
+    text = _QUALIFIER.sub("", _IN_ALL.sub(" ", text))
     parts = ["".join(part.split()) for part in _PART.findall(text)]
     if "".join(parts) != "".join(text.split()) or len(parts) > _MOST_PARTS:
         raise Unreadable("a unit")
     unit, sign, power, things = NONE, 1, 1, list[str]()
     last: Unit | None = None
+    before = ""
     for part in filter(None, parts):
-        word = part.lower()
+        word, is_divisor, before = part.lower(), before == "/", part
         if part in "/" or word == "per":
             unit, things, last = _with_things(unit, things, sign), [], None
             sign = -1
@@ -162,7 +166,9 @@ def read_unit(text: str) -> Unit:
             last = None
         elif word in _DIMENSION:
             power = _DIMENSION[word]
-        elif word == "of" or (word in _PREPOSITIONS and (things or unit.powers)):
+        elif word == "of" or (
+            word in _PREPOSITIONS and (things or unit.powers) and not (word == "in" and is_divisor)
+        ):
             break
         elif part[0].isalpha() and word not in _FILLER_WORDS:
             found = None if things else _UNITS.get(part) or _UNITS.get(_singular(word))

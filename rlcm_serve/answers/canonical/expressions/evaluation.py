@@ -16,10 +16,17 @@ from math import lcm
 from typing import Any
 
 from rlcm_serve.answers.canonical.expressions import fixed_point as fixed
-from rlcm_serve.answers.canonical.expressions.fixed_point import ONE, PLACES, Value
+from rlcm_serve.answers.canonical.expressions import floating
+from rlcm_serve.answers.canonical.expressions.fixed_point import ONE, PLACES, Undefined, Value
 from rlcm_serve.answers.canonical.expressions.nodes import Node, contains
 
 POINTS = (0, 1)
+WHOLE_POINTS = range(2, 30)
+"""Where variables are whole numbers."""
+_WHOLE = frozenset("nmkNMK")
+"""Letters that mean whole numbers where whole parts are taken."""
+_ROUNDING = 1 << 100
+"""A whole number may have been computed as so little less or more."""
 _DENOMINATOR = lcm(*range(1, 61))
 
 
@@ -44,18 +51,77 @@ def key(node: Node) -> str:
     """
     if not isinstance(node, tuple):
         return number_key(node)
-    first = evaluate(node, 0)
+    if contains(node, "floor", "ceil") and contains(node, "symbol"):
+        return _key_of_steps(node)
+    try:
+        return _key(node, evaluate, fixed.digits, constant_key)
+    except Undefined:
+        return _key(node, _evaluate_floating, _floating_digits, _floating_key)
+
+
+def _key_of_steps(node: Node) -> str:
+    """The key of whole parts of variables, which have too few values at two points.
+
+    Letters such as `n` are whole numbers there, so that ceil(n/2) is floor((n+1)/2).
+
+    Raises:
+        Undefined: it has hardly any values.
+    """
+    points = WHOLE_POINTS if _symbols(node) <= _WHOLE else (*POINTS, *WHOLE_POINTS)
+    values = [_digits_at(node, point) for point in points]
+    if values.count("") > len(values) // 2:
+        raise Undefined("few values")
+    return f"steps {sha256(';'.join(values).encode()).hexdigest()[:40]}"
+
+
+def _digits_at(node: Node, point: int) -> str:
+    try:
+        return fixed.digits(evaluate(node, point))
+    except Undefined:
+        return ""
+
+
+def _symbols(node: Node) -> set[str]:
+    if not isinstance(node, tuple) or node[0] == "constant":
+        return set()
+    if node[0] == "symbol":
+        return {node[1]}
+    return set[str]().union(*(_symbols(each) for each in node[1:]))
+
+
+def _key(
+    node: Node,
+    evaluated: Callable[[Node, int], Any],
+    digits: Callable[[Any], str],
+    constant: Callable[[Any], str],
+) -> str:
+    first = evaluated(node, 0)
     if not contains(node, "symbol"):
-        return constant_key(first)
-    second = evaluate(node, 1)
-    if (text := fixed.digits(first)) == (other := fixed.digits(second)):
-        return constant_key(first)
+        return constant(first)
+    second = evaluated(node, 1)
+    if (text := digits(first)) == (other := digits(second)):
+        return constant(first)
     return f"{text},{other}"
+
+
+def _evaluate_floating(node: Node, point: int) -> Any:
+    return floating.evaluate(node, lambda name: floating.number(_symbol_value(name, point), PLACES))
+
+
+def _floating_digits(value: Any) -> str:
+    return fixed.digits_of(*floating.parts(value))
+
+
+def _floating_key(value: Any) -> str:
+    numerator = floating.as_multiple(value, _DENOMINATOR)
+    if numerator is not None:
+        return number_key(Fraction(numerator, _DENOMINATOR))
+    return _floating_digits(value)
 
 
 def constant_key(value: Value) -> str:
     """The key of a number that was computed: that of a short fraction, if it is one."""
-    if isinstance(value, int):
+    if isinstance(value, int) and value.bit_length() < 2 * PLACES - 200:
         nearest = (value * _DENOMINATOR + (ONE >> 1)) >> PLACES
         if abs(value * _DENOMINATOR - (nearest << PLACES)) <= 1 << (PLACES - 200):
             return number_key(Fraction(nearest, _DENOMINATOR))
@@ -110,21 +176,26 @@ def _evaluate_function(node: tuple[Any, ...], point: int) -> Value:
         case "abs":
             return fixed.size(value)
         case "log":
-            return fixed.logarithm(value)
+            return fixed.logarithm(value, is_constant=not contains(node, "symbol"))
         case "exp":
             return fixed.exponential(value)
         case "factorial":
             return fixed.elementary("gamma", fixed.add(value, ONE))
         case "floor" if isinstance(value, int):
-            return value >> PLACES << PLACES
+            return value + _ROUNDING >> PLACES << PLACES
         case "ceil" if isinstance(value, int):
-            return -(-value >> PLACES << PLACES)
+            return -(-value + _ROUNDING >> PLACES << PLACES)
     return fixed.elementary(name, value)
 
 
 @lru_cache(maxsize=4096)
 def _symbol_value(name: str, point: int) -> int:
-    """Between 1 and 3 at the first point; other values at the second, half of them negative."""
+    """Between 1 and 3 at the first point; other values at the second, half of them negative.
+
+    At the other points it is a small whole number.
+    """
+    if point in WHOLE_POINTS:
+        return point + sum(map(ord, name)) % 7 << PLACES
     digest = int.from_bytes(sha256(f"{point}{name}".encode()).digest() * 2, "big")
     value = ONE + (digest >> 512 - PLACES - 1)
     return -value if point and sum(map(ord, name)) % 2 == 0 else value

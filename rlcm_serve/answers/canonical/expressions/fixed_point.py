@@ -18,6 +18,8 @@ PLACES = 384
 ONE = 1 << PLACES
 _TINY = 1 << 84
 """Values below 2**-300 are rounding errors of zero."""
+_SMALLEST = 1 << 184
+"""A product or a quotient below 2**-200 has too few places to be compared, and is refused."""
 _MOST_BITS = PLACES + 4096
 """Larger numbers are refused: nothing that a hostile answer writes takes long."""
 _ROUNDED = 160
@@ -34,8 +36,15 @@ class Undefined(ArithmeticError):
 
 
 def from_ratio(numerator: int, denominator: int) -> int:
-    """The value of a fraction."""
-    return (numerator << PLACES) // denominator
+    """The value of a fraction.
+
+    Raises:
+        Undefined: it is too small.
+    """
+    value = (numerator << PLACES) // denominator
+    if numerator and -_SMALLEST < value < _SMALLEST:
+        raise Undefined("too small")
+    return value
 
 
 def add(one: Value, other: Value) -> Value:
@@ -52,12 +61,14 @@ def multiply(one: Value, other: Value) -> Value:
     """The product.
 
     Raises:
-        Undefined: it is too large.
+        Undefined: it is too large or too small.
     """
     if isinstance(one, int) and isinstance(other, int):
         product = (one * other) >> PLACES
         if product.bit_length() > _MOST_BITS:
             raise Undefined("too large")
+        if -_SMALLEST < product < _SMALLEST and one and other:
+            raise Undefined("too small")
         return product
     a, b = _pair(one)
     c, d = _pair(other)
@@ -73,6 +84,8 @@ def inverse(value: Value) -> Value:
     if isinstance(value, int):
         if -_TINY < value < _TINY:
             raise Undefined("division by zero")
+        if value.bit_length() > 2 * PLACES - 184:
+            raise Undefined("the quotient is too small")
         return (ONE << PLACES) // value
     a, b = value
     square = (a * a + b * b) >> PLACES
@@ -129,20 +142,24 @@ def exponential(value: Value) -> Value:
     Raises:
         Undefined: it is too large or too small.
     """
-    if abs(_pair(value)[0]) >> PLACES > 2800:
-        raise Undefined("too large")
+    if not -138 <= _pair(value)[0] >> PLACES <= 2800:
+        raise Undefined("too large or too small")
     return elementary("exp", value)
 
 
-def logarithm(value: Value) -> Value:
-    """The natural logarithm; of a negative number that of its size, so that log x^2 = 2 log x.
+def logarithm(value: Value, is_constant: bool) -> Value:
+    """The natural logarithm; of a constant the principal one, so that log -1 = i pi.
+
+    With variables it is the logarithm of the size. There the sign cannot count: log x^2 equals
+    2 log x, and -log((1-x)/(1+x)) equals log((1+x)/(1-x)), but their principal values differ by
+    multiples of i pi at a fixed point where the arguments are negative.
 
     Raises:
         Undefined: the value is zero.
     """
     if value == 0:
         raise Undefined("the logarithm of zero")
-    return elementary("log", abs(value) if isinstance(value, int) else value)
+    return elementary("log", value if is_constant else size(value))
 
 
 def size(value: Value) -> int:
@@ -184,6 +201,20 @@ def digits(value: Value) -> str:
     return text if abs(imaginary) <= max(_TINY, least) else f"{text}i{_rounded(imaginary, least)}"
 
 
+def digits_of(real: tuple[int, int], imaginary: tuple[int, int]) -> str:
+    """The same for parts that are mantissas and exponents of two, of any size."""
+    top = max(
+        mantissa.bit_length() + exponent for mantissa, exponent in (real, imaginary) if mantissa
+    )
+    texts = [
+        _shortened(mantissa, exponent)
+        if mantissa and mantissa.bit_length() + exponent > top - 200
+        else "0"
+        for mantissa, exponent in (real, imaginary)
+    ]
+    return texts[0] if texts[1] == "0" else "i".join(texts)
+
+
 def direction(value: Value) -> float:
     """The angle of the value in the complex plane."""
     real, imaginary = _pair(value)
@@ -192,12 +223,15 @@ def direction(value: Value) -> float:
 
 
 def _rounded(number: int, least: int) -> str:
-    if abs(number) <= max(_TINY, least):
-        return "0"
-    surplus = abs(number).bit_length() - _ROUNDED
-    mantissa = (abs(number) + (1 << surplus - 1)) >> surplus if surplus > 0 else abs(number)
-    zeros = (mantissa & -mantissa).bit_length() - 1
-    return f"{'-' if number < 0 else ''}{mantissa >> zeros:x}p{max(surplus, 0) + zeros - PLACES}"
+    return "0" if abs(number) <= max(_TINY, least) else _shortened(number, -PLACES)
+
+
+def _shortened(mantissa: int, exponent: int) -> str:
+    """The nearest number of 160 bits to `mantissa * 2**exponent`."""
+    surplus = abs(mantissa).bit_length() - _ROUNDED
+    kept = (abs(mantissa) + (1 << surplus - 1)) >> surplus if surplus > 0 else abs(mantissa)
+    zeros = (kept & -kept).bit_length() - 1
+    return f"{'-' if mantissa < 0 else ''}{kept >> zeros:x}p{max(surplus, 0) + zeros + exponent}"
 
 
 def _pair(value: Value) -> tuple[int, int]:

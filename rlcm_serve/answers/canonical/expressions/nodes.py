@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import ceil, floor, isqrt
+from math import ceil, comb, factorial, floor, isqrt
 from typing import Any
 
 from rlcm_serve.answers.canonical.expressions.fixed_point import Undefined
@@ -78,7 +78,7 @@ def power(base: Node, exponent: Node) -> Node:
 def function(name: str, argument: Node) -> Node:
     """A function of one argument; in sines and cosines degrees are angles."""
     if name in _RADIANS:
-        argument = rewrite(argument, "degrees", lambda angle: product(angle, _DEGREE))
+        argument = rewrite(argument, "degrees", lambda angle: product(angle, DEGREE))
     if not isinstance(argument, tuple):
         match name:
             case "abs":
@@ -87,13 +87,15 @@ def function(name: str, argument: Node) -> Node:
                 return floor(argument)
             case "ceil":
                 return ceil(argument)
-            case "factorial" if isinstance(argument, int) and 0 <= argument <= 200:
-                return _factorial(argument)
+            case "factorial" if isinstance(argument, int) and 0 <= argument <= 1000:
+                return factorial(argument)
     return (name, argument)
 
 
 def binomial(upper: Node, lower: Node) -> Node:
-    """The binomial coefficient."""
+    """The binomial coefficient, exact if it is one of whole numbers up to 1,000."""
+    if isinstance(upper, int) and isinstance(lower, int) and 0 <= lower <= upper <= 1000:
+        return comb(upper, lower)
     below = total(upper, product(-1, lower))
     factorials = (function("factorial", node) for node in (lower, below))
     return quotient(function("factorial", upper), product(*factorials))
@@ -197,8 +199,5 @@ def _whole_root(number: int, degree: int) -> int | None:
     return root if root**degree == number else None
 
 
-def _factorial(number: int) -> int:
-    return 1 if number < 2 else number * _factorial(number - 1)
-
-
-_DEGREE: Node = ("*", ("constant", "pi"), Fraction(1, 180))
+DEGREE: Node = ("*", ("constant", "pi"), Fraction(1, 180))
+"""One degree in radians."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlcm_serve.answers.canonical.expressions import evaluation
 from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.expressions.commands import CommandParser
 from rlcm_serve.answers.canonical.expressions.nodes import Node
@@ -212,6 +213,8 @@ class ExpressionParser(CommandParser):
         text, self._skipped = text[self._skipped :], 0
         self._at += 1
         before, last = text[:-1], text[-1]
+        if text == "f" and self._next == "(" and not self._tokens[self._at][2]:
+            return ex.symbol(f"f({evaluation.key(self._group())})")
         name = last if last in "ei" else self._indexed(last)
         return ex.product(*map(_letter, before), _letter(name))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+from rlcm_serve.answers.canonical.text import notations
+
 _NOISE = re.compile(
     r"\\\\|"
     r"\\(?:left|right)(?![A-Za-z])\s*\.?|"
     r"\\(?:displaystyle|textstyle|limits|[bB]igg?[lrm]?|mathstrut|strut|hfill|boldmath|hspace\{[^{}]*\}"
-    r"|math(?:bf|it|sf|cal|tt|normal)|boldsymbol|bm|pmb|vec|hat|underline|emph|boxed|fbox|tag\*?\{[^{}]*\}"
+    r"|middle|math(?:bf|it|sf|cal|tt|normal)|boldsymbol|bm|pmb|vec|hat|underline|emph|boxed|fbox|tag\*?\{[^{}]*\}"
     r"|(?:text)?color\s*\{[^{}]*\}|tiny|small|normalsize|[lL]arge|huge|bf|rm|it|sf|tt|em)"
     r"(?![A-Za-z])|"
     r"\\[()\[\]]|\\\$|\$+|\*\*(?!\s*[\d(A-Za-z\\{-])|(?<![\w)}\]])\*\*|`+"
@@ -36,6 +38,11 @@ _INFIX = re.compile(r"\{([^{}\\]*)\\(choose|over)(?![A-Za-z])([^{}\\]*)\}")
 _INFIXES = {"choose": "binom", "over": "frac"}
 _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9 .,'/^%:;*-]*")
 _LAYOUT = re.compile(r"[{}]|\\[,;:! ]|~")
+_SPACES = ("\\,", "\\;", "\\:", "\\!", "\\ ")
+_RUSSIAN = {"tg": "tan", "ctg": "cot", "arctg": "arctan", "cosec": "csc"}
+"""Names of functions in problems translated from Russian."""
+_UNIT_LETTERS = frozenset("mgshlLNJWVKA")
+"""Upright letters that are units also without a space before them; others are names."""
 _IN_BASE = re.compile(
     r"(?:\$|\\\()*\s*([0-9A-Za-z]+)\s*,?\s*\(?(?:in\s+)?base[\s-]+([0-9a-z]+)\)?(?:\$|\\\)|[\s.])*"
 )
@@ -46,9 +53,9 @@ def cleaned(text: str) -> str:
     money = text.count("$") == 1 and "\\$" not in text
     used = set(text)  # no rule is tried on a text without its characters
     if "\\" in used:
-        text = _TEXT.sub(_keep_words, text)
+        text = _TEXT.sub(_keep_words, notations.in_latex(text))
     if not used.isdisjoint("{,\\~'_"):
-        text = _GROUP_MARK.sub("", text)
+        text = _GROUP_MARK.sub("", notations.decimal_comma(text) if "{,}" in text else text)
     if "base" in text and (found := _IN_BASE.fullmatch(text)):
         text = f"{found[1]}_{{{found[2]}}}"
     if "x" in used or "X" in used:
@@ -63,7 +70,9 @@ def cleaned(text: str) -> str:
         text = _SHORT_ARGUMENTS.sub(_braced, text)
     if not used.isdisjoint("\\$*`"):
         text = _NOISE.sub(lambda found: _replacement(found[0], money), text)
-    text = text.strip()
+    text = notations.plain(text).strip()
+    while text.endswith("\\\\"):
+        text = text[:-2].rstrip()
     while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "...")):
         text = text[:-1].rstrip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
@@ -74,13 +83,37 @@ def cleaned(text: str) -> str:
 
 
 def _keep_words(found: re.Match[str]) -> str:
-    content = found[1].strip()
+    r"""Words and units as `\text{...}`, and a letter that is only upright, as in `2\mathrm{i}`."""
+    content = _without_spaces(found[1])
     if not any(map(str.isalpha, content)):
         return found[1]
-    plain = _LAYOUT.sub(" ", content).replace("\\cdot", "*").strip()
-    if content != plain and "^" in plain and _WORDS.fullmatch(plain):
-        content = " ".join(plain.split())
+    if content in _RUSSIAN:
+        return f"\\{_RUSSIAN[content]} "
+    if len(content) == 1 and content.isascii() and not _is_unit_letter(content, found):
+        return f" {content}"
+    plain = " ".join(_LAYOUT.sub(" ", content).replace("\\cdot", "*").split())
+    if content != plain and _WORDS.fullmatch(plain) and not plain.startswith(("e^", "i^")):
+        content = plain
     return f"\\text{{{content}}}" if _WORDS.fullmatch(content) else f"{{{content}}}"
+
+
+def _without_spaces(text: str) -> str:
+    r"""The text without LaTeX's spaces at its ends: `cm` of `\mathrm{~cm}`."""
+    text = text.strip(" \t\n~")
+    while text.startswith(_SPACES):
+        text = text[2:].lstrip(" \t\n~")
+    while text.endswith(_SPACES):
+        text = text[:-2].rstrip(" \t\n~")
+    return text
+
+
+def _is_unit_letter(letter: str, found: re.Match[str]) -> bool:
+    if letter in "ei":
+        return False
+    follows = found.string[found.end() : found.end() + 1]
+    return found[1][0] in " ~\\" or (
+        letter in _UNIT_LETTERS and follows not in ("_", "(") and not follows.isdigit()
+    )
 
 
 def _prefix(found: re.Match[str]) -> str:

@@ -30,7 +30,7 @@ _FORMS = tuple(
     )
 )
 _TIME = re.compile(
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?(?::(?P<second>\d{2}))?\s*"
+    r"(?P<hour>\d{1,2})(?:\s?:\s?(?P<minute>\d{2}))?(?:\s?:\s?(?P<second>\d{2}))?\s*"
     r"(?P<half>[ap])\.?\s?m\.?",
     re.IGNORECASE,
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from rlcm_serve.answers.canonical.text.chinese import as_english, circled
+
 _LETTERS = {
     "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta",
     "η": "eta", "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "µ": "mu",
@@ -33,7 +35,9 @@ _TEXTS = {
     "、": ",", "；": ";", "：": ":", "。": ".", "（": "(", "）": ")", "∘": "\\circ ",
     "\u2009": "\\,", "\u202f": "\\,", "\u200a": "\\,", "\u2008": "\\,", "\u00a0": "\\,",
     "\u2007": "\\,", "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\ufeff": "",
-    "\u2061": "", "\u2062": "", "\u2063": ",",
+    "\u2061": "", "\u2062": "", "\u2063": ",", "\uff5e": "\\sim ", "℃": "^\\circ C ",
+    "℉": "^\\circ F ", "㎜": " mm ", "㎝": " cm ", "㎞": " km ", "㎏": " kg ", "㎡": " m^2 ",
+    "㎥": " m^3 ", "㎠": " cm^2 ", "㎤": " cm^3 ", "㎢": " km^2 ",
 }  # fmt: skip
 _VULGAR = {
     "½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅕": (1, 5), "⅖": (2, 5),
@@ -54,8 +58,11 @@ _OVERLINED = re.compile("(?:[0-9][\u0304\u0305])+")
 
 def as_latex(text: str) -> str:
     r"""The text in LaTeX: `√2` becomes `\sqrt 2`, `x²` becomes `x^{2}`, thin spaces `\,`."""
+    if "\\textcircled" in text:
+        text = circled(text)
     if text.isascii():
         return text
+    text = as_english(text)
     text = _OVERLINED.sub(lambda found: rf"\overline{{{found[0][::2]}}}", text)
     text = _RAISED_RUN.sub(lambda found: f"^{{{found[0].translate(_RAISED)}}}", text)
     text = _LOWERED_RUN.sub(lambda found: f"_{{{found[0].translate(_LOWERED)}}}", text)

@@ -32,7 +32,7 @@ _TOKEN = re.compile(
     |(?P<text>\\text\s*\{[^{}]*\})
     |(?P<environment>\\(?:begin|end)\s*\{(?:[pbB]|small)?(?:matrix|array)\}(?:\s*\{[lcr|\ ]*\})?)
     |(?P<command>\\(?:[A-Za-z]+|[^A-Za-z]))
-    |(?P<word>[A-Za-z]+)
+    |(?P<word>[A-Za-z]+|[\u4e00-\u9fff]+)
     |(?P<relation><=|>=|!=|:=|=+|<|>)
     |(?P<power>\*\*|\^)
     |(?P<mark>[-+*/(){}\[\]|!,;:_&%'"?.\#])
@@ -40,7 +40,9 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ALIAS = {
-    "**": "^", "==": "=", ":=": "=", "\\cdot": "*", "\\times": "*", "\\ast": "*", "\\div": "/",
+    "**": "^", "==": "=", ":=": "=", "\\cdot": "*", "\\times": "*", "\\ast": "*", "\\bullet": "*",
+    "\\bigcup": "\\cup", "\\bigcap": "\\cap",
+    "\\div": "/",
     "\\%": "%", "\\{": "\\{", "\\lbrace": "\\{", "\\rbrace": "\\}", "\\lbrack": "[",
     "\\rbrack": "]", "\\lparen": "(", "\\rparen": ")", "\\vert": "|", "\\lvert": "|",
     "\\rvert": "|", "<=": "\\le", ">=": "\\ge", "!=": "\\ne", "\\leq": "\\le", "\\geq": "\\ge",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlcm_serve.answers.canonical.text.vocabulary import GREEK, spells_mathematics
+from rlcm_serve.answers.canonical.text.vocabulary import FUNCTIONS, GREEK, spells_mathematics
 
 _ONES = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -32,6 +32,7 @@ _LEAD_IN = re.compile(
     r"\s*(?:option|choice)?[:\s]*",
     re.IGNORECASE,
 )
+_ANSWER_IS = re.compile(r"答案\s*[是为]?\s*[:=]?\s*")
 _CONNECTIVE = re.compile(
     r"(?:(?:so|thus|therefore|hence|finally|then|\\therefore)(?:[,:]\s*|\s+))+", re.IGNORECASE
 )
@@ -57,11 +58,32 @@ _AROUND_SIGN = re.compile(r"\s?([+*/^=<>%&@#])\s?")
 _REMARK = re.compile(
     r"(?:\s+\((?!mod\b)[A-Za-z][A-Za-z ,'.-]{2,60}\)|[,;]?\s+(?:because|since)\b.*)$", re.DOTALL
 )
-_GEOMETRY = re.compile(
-    r"\\(?:angle|triangle|over(?:line|rightarrow)|parallel|perp|cong)(?![A-Za-z])"
+_OPTION_AND_TEXT = re.compile(
+    r"[{\s]*(?:\((?P<letter>[A-H])\)|(?P<bare>[A-H])\s*[.)])"
+    r"(?:[}\s~]|\\[,;:! ]|\\q?quad(?![A-Za-z]))+"
 )
+_BEFORE_OPTION = frozenset("({ABCDEFGH")
+_OTHER_OPTION = re.compile(r"\b(?:and|or)\b|\([A-H]\)|(?<![A-Za-z])[A-H]\s?[.)]|[A-H]\s*$")
+_STATEMENT = re.compile(
+    r"\\(?:angle|triangle|over(?:line|rightarrow)|parallel|perp|cong|forall|exists|neg|lnot|"
+    r"su[bp]set(?:eq)?|notin|implies|iff|Rightarrow|Leftrightarrow)(?![A-Za-z])"
+)
+"""Commands of geometry and logic: what cannot be read and has one is compared as words."""
 _ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S)", re.IGNORECASE)
 _OPTION = re.compile(r"[(\[{\s]*([A-Z])[)\]}\s.:]*")
+_STYLE = re.compile(r"\\[A-Za-z]+|[{}$\\]")
+_SIGNS = {
+    "le": "<=", "leq": "<=", "leqslant": "<=", "ge": ">=", "geq": ">=", "geqslant": ">=",
+    "lt": "<", "gt": ">", "ne": "!=", "neq": "!=",
+}  # fmt: skip
+_MEANING = (
+    "frac sqrt pm mp cup cap in notin infty perp parallel forall exists neg lnot wedge vee land "
+    "lor subset subseteq supset supseteq implies iff Rightarrow Leftrightarrow"
+)
+_MEANINGS = frozenset((*_MEANING.split(), "pi", *GREEK, *FUNCTIONS))
+"""Commands that are kept among words; others are layout and style."""
+_HYPHEN = re.compile(r"(?<=[\w)\]])\s?-|-(?![\w(])")
+"""A dash that is no sign: `blue-green`, but not `y = -x`."""
 _SAME = {
     "none": "no solution",
     "no solutions": "no solution",
@@ -90,7 +112,7 @@ def unwrapped(text: str) -> str:
 def without_lead_in(text: str) -> str:
     """The answer in `The answer is 5.`, `Answer: 5` or `option B`; other texts are unchanged."""
     rest = text
-    for form in (_CONNECTIVE, _LEAD_IN, _OPTION_WORD, _IT_IS, _ABOUT):
+    for form in (_CONNECTIVE, _LEAD_IN, _ANSWER_IS, _OPTION_WORD, _IT_IS, _ABOUT):
         if found := form.match(rest):
             rest = rest[found.end() :].strip() or rest
     return rest
@@ -113,6 +135,14 @@ def option_letter(text: str) -> str | None:
     return found[1] if found else None
 
 
+def option_and_text(text: str) -> tuple[str, str] | None:
+    r"""Letter and text of `(B) 12`, `B. 12` or `\textbf{(B)}\ 12`; None if it is no option."""
+    found = _OPTION_AND_TEXT.match(text) if text[:1] in _BEFORE_OPTION else None
+    if not found or _OTHER_OPTION.search(text, found.end()):
+        return None
+    return found["letter"] or found["bare"], text[found.end() :]
+
+
 def only_words(text: str) -> bool:
     """Whether the text is words, and not mathematics such as `x y`, `sin x` or `p - q`."""
     if not _ONLY_WORDS.fullmatch(text):
@@ -123,19 +153,29 @@ def only_words(text: str) -> bool:
 
 def has_words(text: str) -> bool:
     """Whether the text has words outside of commands."""
-    if _GEOMETRY.search(text):
+    if _STATEMENT.search(text):
         return True
     bare = _COMMAND.sub(" ", text)
-    return any(len(word) > 1 and not spells_mathematics(word) for word in _WORD.findall(bare))
+    return any(
+        not word.isascii() or (len(word) > 1 and not spells_mathematics(word))
+        for word in _WORD.findall(bare)
+    )
 
 
 def text_key(text: str) -> str:
     """The words in lower case, without articles at the start, commands, and punctuation."""
-    bare = re.sub(r"\\[A-Za-z]+|[{}$\\]", " ", text).casefold().replace("_", "")
-    found = re.sub(r"[^\w\s+*/^=<>%&@#'-]+", " ", bare.replace("-", " ").replace("'", ""))
+    bare = _STYLE.sub(_meant, text).casefold().replace("_", "")
+    bare = _HYPHEN.sub(" ", bare).replace("'", "")
+    found = re.sub(r"[^\w\s+*/^=<>%&@#'-]+", " ", bare)
     words = _AROUND_SIGN.sub(r"\1", " ".join(found.split()))
     words = _ARTICLE.sub("", words, count=1) if _ARTICLE.match(words) else words
     return _SAME.get(words, words)
+
+
+def _meant(found: re.Match[str]) -> str:
+    """What a command means among words; a space for layout and style."""
+    name = found[0][1:]
+    return f" {_SIGNS.get(name, name if name in _MEANINGS else '')} "
 
 
 def number_in_words(text: str) -> str | None:

@@ -79,9 +79,42 @@ def test_an_expression_equals_its_expansion_and_no_other(expression: sympy.Expr)
         (r"\binom{n}{3}", r"\frac{n(n-1)(n-2)}{6}"),
         (r"\ln(ab)", r"\ln a+\ln b"),
         (r"2\ln x", r"\ln x^2"),
+        (r"\frac12\ln x", r"\ln\sqrt{x}"),
+        (r"-\frac12\ln\frac{1-x}{1+x}", r"\frac12\ln\frac{1+x}{1-x}"),
+        (r"\ln(-1)", r"i\pi"),
+        (r"\frac{2018!}{2016!}", r"2018\cdot2017"),
+        (r"\frac{\sqrt3}{2^{2017}}", r"\frac{3}{\sqrt3\cdot2^{2017}}"),
+        (r"2^{2017}\sqrt{27}", r"3\cdot2^{2017}\sqrt3"),
+        (r"\frac{x}{10^{100}}", r"\frac{x^2}{x\cdot10^{100}}"),
+        (r"\frac{1}{e^{1000}}", r"(e^{-500})^2"),
     ],
 )
 def test_identities_hold(one: str, other: str) -> None:
     form = canonical(one)
     assert form is not None
     assert form == canonical(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (r"\log(-2)", r"\log 2"),
+        (r"\binom{400}{40}", "0"),
+        (r"\binom{400}{40}", r"\binom{400}{41}"),
+        (r"\frac{1}{300!}", "0"),
+        (r"\frac{\pi}{2^{500}}", "0"),
+        (r"\frac{\pi}{2^{500}}", r"\frac{\pi}{2^{501}}"),
+        (r"\frac{x}{10^{100}}", r"\frac{2x}{10^{100}}"),
+        ("e^{-1000}", "e^{-1001}"),
+        ("2018!", "2019!"),
+    ],
+)
+def test_different_values_differ_however_small_or_large(one: str, other: str) -> None:
+    forms = canonical(one), canonical(other)
+    assert None not in forms
+    assert forms[0] != forms[1]
+
+
+def test_a_sum_that_hides_a_term_has_no_form() -> None:
+    for text in ("2018!+1", r"1-\frac{\sqrt3}{2^{2017}}"):
+        assert canonical(text) is None

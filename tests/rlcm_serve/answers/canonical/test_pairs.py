@@ -11,9 +11,7 @@ PAIRS = list(read_pairs())
 CATEGORIES = list(dict.fromkeys(pair.category for pair in PAIRS))
 WRONG = [
     (r"\text{€}100", "€100"),
-    ("]0,1[", "(0,1)"),
     ("The triangle is isosceles.", "isosceles"),
-    ("3 to 4", "3:4"),
     (r"3 \times 4 matrix", "12"),
     (r"5\,\Omega", "5 ohms"),
     (r"5 \mu m", "5"),
@@ -22,7 +20,6 @@ WRONG = [
     (r"\sigma^2 = 4", "4"),
     ("n! = 120", "120"),
     ("R^2 = 0.9", "0.9"),
-    ("AB = BC = 5", "5"),
     ("1.234.567", "1234567"),
     ("1,23,456", "123456"),
     ("0,5", "0.5"),
@@ -33,6 +30,11 @@ WRONG = [
     ("12:00 PM", "noon"),
     ("14:30", "2:30 PM"),
     ("can't be determined", "cannot be determined"),
+    (r"x = k\pi, k \in \mathbb{Z}", r"x = n\pi, n\in\mathbb{Z}"),
+    (r"\frac{5 \text{ cm}}{2}", "2.5 cm"),
+    (r"\ln(-x)", r"\ln x"),
+    ("first", "1st"),
+    (r"7 \text{ cm by } 5 \text{ cm}", "5 cm by 7 cm"),
 ]
 """Pairs with a wrong verdict, which are known."""
 
@@ -44,8 +46,8 @@ def grader() -> Iterator[AnswerGrader]:
 
 
 def test_there_are_several_hundred_pairs_of_both_verdicts() -> None:
-    assert sum(pair.same for pair in PAIRS) > 750
-    assert sum(not pair.same for pair in PAIRS) > 400
+    assert sum(pair.same for pair in PAIRS) > 1300
+    assert sum(not pair.same for pair in PAIRS) > 500
     assert len({pair[2:] for pair in PAIRS}) == len(PAIRS)
 
 
