@@ -76,7 +76,7 @@ $$(subst /reports,,$$(REPORTS_$(1))): $(RUN)/$(1)/certificates/%.json: $(RUN)/$(
 		$$(patsubst %,--alpha %,$$(ALPHAS_$$(word 1,$$(WORDS)))) --out $$@
 
 $$(REPORTS_$(1)): $(RUN)/$(1)/certificates/reports/%.json: $(RUN)/$(1)/certificates/%.json $(RUN)/$(1)-calibration-$(ROLLOUTS_$(1)).parquet $(RUN)/$(1)-test.parquet
-	@$(RLCM) report-data $$< $$(word 2,$$^) --test $$(word 3,$$^)
+	@$(RLCM) report-data $$< $$(word 2,$$^) --test $$(word 3,$$^) --questions $(RUN)/test-240-0.jsonl
 
 $(RUN)/evaluation-$(1)/metrics.json: $$(REPORTS_$(1))
 	@$(RLCM) eval --data embedded --model $(RUN)/$(1) --out $$(@D)
