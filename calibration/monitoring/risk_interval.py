@@ -125,7 +125,7 @@ class RiskInterval:
         result covers however many steps are taken.
         """
         offset_MK, lambda_MK = self._terms(squares_M)
-        some_M = np.isfinite(offset_MK).any(1)
+        some_M = np.asarray(np.isfinite(offset_MK).any(1))
         offset_MK = np.where(some_M[:, None], offset_MK, 0.0)
         radius_M = ((self._log_bar - offset_MK) / lambda_MK).min(1)
         for _ in range(_NEWTON_STEPS):
