@@ -27,9 +27,11 @@ from calibration.testing.methods import Method, family_for, split_traces
 from calibration.testing.p_values import (
     PValue,
     fewest_problems,
+    fewest_units,
     p_value_table,
     p_values,
     require_rate,
+    smallest_certifiable,
     upper_bounds,
 )
 from calibration.testing.side_risks import SideRisks
@@ -437,7 +439,8 @@ def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
     weight, loss = float(losses.total_weight_T[0]), float(losses.total_loss_T[0])
     without_loss = replace(losses, loss_UT=np.zeros_like(losses.loss_UT))
     (best,) = p_values(without_loss, alpha, fit.kind, fit.seed, level_delta)
-    needed = fewest_problems(alpha, level_delta)
+    # Where labels are drawn, what bets can win depends on which units have one.
+    needed = 0 if losses.drawn is not None else fewest_units(alpha, level_delta, fit.kind)
     ordered = fit.family.correction is Correction.GRAPH
     policy = "the policy tested first" if ordered else "the policy with the smallest p-value"
     n_too_small = bool(best > level_delta or loss < alpha * weight)
@@ -453,6 +456,12 @@ def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
             f"{policy} is measured on {weight:.5g} of {fit.full_weight:.5g} calibration "
             f"{fit.counted}, with a total loss of {loss:.5g}; alpha = {alpha:g} needs at least "
             f"{needed} even if no answer is wrong"
+        )
+    elif p_value <= level_delta:
+        # Bets were won on the first units and lost again on the others.
+        why = (
+            f"{policy} has a total loss of {loss:.5g} on {weight:.5g} {fit.counted}: the share "
+            f"{loss / weight:.3g} is not below alpha = {alpha:g}"
         )
     else:
         why = (
@@ -479,14 +488,19 @@ def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
 
 
 def _smallest_certifiable(fit: _Fit, levels: Sequence[Level]) -> float:
-    def bound(level: int) -> float:
-        first, share = fit.family.first(level)
+    def of_first(number: int, level: Level) -> float:
+        first, share = fit.family.first(number)
+        if fit.sides is not None and not fit.sides.allowed_T[first]:
+            return 1.0
         losses = fit.measured.losses.select(np.array([first]))
-        (upper,) = upper_bounds(losses, share * fit.level_delta, fit.kind, fit.seed)
-        return float(upper)
+        refused = 0.0 if level.certified else level.alpha
+        (alpha,) = smallest_certifiable(
+            losses, share * fit.level_delta, fit.kind, fit.seed, above=refused
+        )
+        return float(alpha)
 
     certified = [level.alpha for level in levels if level.certified]
-    return min(certified + [bound(level) for level in range(len(levels))])
+    return min(certified + [of_first(*one) for one in enumerate(levels)])
 
 
 def _method(family: Family, kind: PValue) -> str:
