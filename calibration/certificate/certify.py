@@ -2,50 +2,44 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.batches import Batches
 from calibration.certificate.certificate import CONTENT, Certificate
-from calibration.certificate.design import Design
+from calibration.certificate.design import ALPHAS, DELTA, Design, DesignRequest, parse_choice
 from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel, Level
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError
-from calibration.simulation.groups import Average, Groups, declared_groups
+from calibration.simulation.groups import Average, Groups
 from calibration.simulation.losses import Losses
-from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay
-from calibration.simulation.risks import SELECTIVE, Risk, risk_named
+from calibration.simulation.risks import SELECTIVE, Risk
 from calibration.testing.families import Correction, Family, Grid
 from calibration.testing.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
 from calibration.testing.joint import Joint, levels_delta, requested
 from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
-from calibration.testing.methods import Method, family_for, split_traces
+from calibration.testing.methods import Method, split_traces
 from calibration.testing.p_values import (
     PValue,
     fewest_problems,
     fewest_units,
     p_value_table,
     p_values,
-    require_rate,
     smallest_certifiable,
     upper_bounds,
 )
 from calibration.testing.side_risks import SideRisks
 from calibration.traces.traces import Traces
 
-Name = TypeVar("Name", bound=StrEnum)
-
 
 def certify(
     traces: Traces,
     *,
     risk: str | Risk = SELECTIVE,
-    alphas: Sequence[float] = (0.05, 0.1, 0.2),
-    delta: float = 0.1,
+    alphas: Sequence[float] = ALPHAS,
+    delta: float = DELTA,
     promise: Promise | str = Promise.SIMULTANEOUS,
     samples: int = 1,
     vote: str = "confidence",
@@ -109,48 +103,22 @@ def certify(
             rollouts than samples, splits share problems or differ in fingerprint, or an argument is
             out of range.
     """
-    risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise, method = (
-        parse_choice("promise", Promise, promise),
-        parse_choice("method", Method, method),
-    )
-    alphas = check_alphas(alphas)
-    require_rate("delta", delta)
-    if not 0 <= token_price <= 1:
-        raise CalibrationError(
-            f"token_price is {token_price}: give a share of the questions, 0 to 1"
-        )
-    joint = requested(delta, risk, bounds or {}, next_questions)
-    delta = levels_delta(delta, joint)
-    procedure = Procedure(samples, vote, draws)
+    request = DesignRequest.of(
+        risk=risk, alphas=alphas, delta=delta, promise=promise, samples=samples, vote=vote,
+        draws=draws, method=method, grid=grid, token_price=token_price, average=average,
+        max_group_size=max_group_size,
+    )  # fmt: skip
+    joint = requested(delta, request.risk, bounds or {}, next_questions)
+    request = replace(request, delta=levels_delta(delta, joint))
     traces, order = traces.passing(), order and order.passing()
-    groups = declared_groups(traces, average, max_group_size)
-    level_delta = delta_per_level(delta, alphas, promise)
+    groups = request.groups_of(traces)
     if family is None and order is None:
-        order, traces = split_traces(method, risk, traces)
+        order, traces = split_traces(request.method, request.risk, traces)
     if order is not None:
         check_splits(order, traces)
-    _check_size(traces, alphas, level_delta)
-    if family is None:
-        family = family_for(
-            method, risk, procedure, alphas, level_delta, token_price,
-            grid=grid, order=order, recording=traces, n_units=traces.n_units,
-            average=Average(average),
-        )  # fmt: skip
-
-    design = Design(
-        risk=risk.name,
-        alphas=alphas,
-        delta=delta,
-        promise=promise,
-        procedure=procedure,
-        tested=family,
-        groups=groups,
-        fingerprint=traces.fingerprint and replace(traces.fingerprint, samples=samples, vote=vote),
-        n_order_problems=order.n_problems if order else 0,
-        order_digest=order.digest if order else None,
-    )
-    return fit_design(design, traces, risk, p_value, token_price, created, joint=joint)
+    _check_size(traces, request.alphas, request.level_delta)
+    design = request.design(traces, traces.n_units, order, groups=groups, family=family)
+    return fit_design(design, traces, request.risk, p_value, token_price, created, joint=joint)
 
 
 def fit_design(
@@ -512,39 +480,6 @@ def _method(family: Family, kind: PValue) -> str:
         PValue.CLT: "normal approximations (asymptotic: valid only in the limit of many problems)",
     }[kind]
     return f"Learn-then-Test: {test}; {family.source}"
-
-
-def parse_choice(name: str, kind: type[Name], value: str, *others: str) -> Name:
-    """The member of an enumeration with this value.
-
-    Args:
-        name: the name of the argument in the message.
-        kind: the enumeration.
-        value: the value to look up.
-        others: further values that are accepted elsewhere.
-
-    Raises:
-        CalibrationError: the value is unknown; the message lists the known ones.
-    """
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join((*others, *kind))
-        raise CalibrationError(f"{name} {value!r} is unknown: give one of {known}") from None
-
-
-def check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
-    """Risk levels by rising alpha.
-
-    Raises:
-        CalibrationError: there is none, one occurs twice, or one is outside (0, 1).
-    """
-    levels = sorted(float(alpha) for alpha in alphas)
-    if not levels or len(set(levels)) < len(levels):
-        raise CalibrationError(f"alphas are {levels}: give at least one, and each only once")
-    for alpha in levels:
-        require_rate("alpha", alpha)
-    return tuple(levels)
 
 
 def _check_size(traces: Traces, alphas: Sequence[float], level_delta: float) -> None:
