@@ -7,7 +7,7 @@ from typing import Any
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.certify import certify
-from calibration.certificate.design import ALPHAS, DELTA, DesignRequest
+from calibration.certificate.fitting.request import ALPHAS, DELTA, DesignRequest
 from calibration.certificate.kinds import Kind
 from calibration.certificate.plan import Plan, plan
 from calibration.certificate.wording import covers, does_not_cover

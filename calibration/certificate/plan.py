@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from calibration.certificate.certify import certify_policies, default_p_value
-from calibration.certificate.design import ALPHAS, DELTA, DesignRequest
+from calibration.certificate.certify import default_p_value
+from calibration.certificate.fitting.request import ALPHAS, DELTA, DesignRequest
+from calibration.certificate.fitting.tested import certify_policies
 from calibration.errors import CalibrationError
 from calibration.simulation.drawn_units import drawn_units
 from calibration.simulation.groups import Average

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from calibration.certificate.batches import Batches
 from calibration.certificate.certificate import Certificate, read_json
 from calibration.certificate.certify import check_splits, fit_design
-from calibration.certificate.design import FORMAT, Design, DesignRequest
+from calibration.certificate.design import FORMAT, Design
 from calibration.certificate.evaluate import resolve_risk
+from calibration.certificate.fitting.request import DesignRequest
 from calibration.errors import CalibrationError, CertificateError
 from calibration.simulation.label_share import LabelShare, require_shares
 from calibration.simulation.predictions import predicted_losses

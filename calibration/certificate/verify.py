@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.certificate import CONTENT, Certificate
-from calibration.certificate.certify import (
+from calibration.certificate.evaluate import resolve_risk
+from calibration.certificate.fitting.tested import (
     Tested,
     certify_policies,
     explaining_policy,
     target_level,
 )
-from calibration.certificate.evaluate import resolve_risk
 from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.wording import (
     ASKED_AGAIN,

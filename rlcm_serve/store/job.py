@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from calibration.certificate.design import ALPHAS, DELTA, check_alphas
+from calibration.certificate.fitting.request import ALPHAS, DELTA, check_alphas
 from calibration.certificate.kinds import Kind
 from calibration.certificate.sequential import WHY_ALONE
 from calibration.errors import CalibrationError

@@ -18,7 +18,8 @@ from calibration import (
     plan_kinds,
 )
 from calibration.certificate.certify_kinds import ENOUGH
-from calibration.certificate.design import Design, DesignRequest
+from calibration.certificate.design import Design
+from calibration.certificate.fitting.request import DesignRequest
 from calibration.certificate.plan import LIKELY, Plan
 from calibration.certificate.sequential import sequential_design
 from calibration.simulation.drawn_units import drawn_units
