@@ -20,6 +20,7 @@ from calibration.testing.betting import betting_p_values, betting_p_values_over
 TARGET_LEVEL = 0.05
 # Steps of 1%: a bound exceeds its exact inversion by at most 1%, or by 0.001.
 _ALPHAS = np.geomspace(1, 1e-3, 695)[1:]
+_MOST_PLAYED = 10_000
 
 
 class PValue(StrEnum):
@@ -286,7 +287,8 @@ def fewest_problems(alpha: float, delta: float) -> int:
 def fewest_units(alpha: float, delta: float, kind: PValue) -> int:
     """The smallest number of units, all answered and right, with which this test certifies alpha.
 
-    It is `fewest_problems` or hardly more, but up to half as many more for the anytime test.
+    It is `fewest_problems` or hardly more, but up to half as many more for the anytime test. For
+    the betting test, beyond 10,000 it is `fewest_problems`, a lower bound.
 
     Raises:
         CalibrationError: alpha or delta is not in (0, 1).
@@ -295,7 +297,7 @@ def fewest_units(alpha: float, delta: float, kind: PValue) -> int:
     if kind is PValue.ANYTIME:
         return fewest_right(alpha, delta)
     if kind is PValue.BETTING:
-        while fewest < sys.maxsize and _p_value_if_right(fewest, alpha, delta) > delta:
+        while fewest < _MOST_PLAYED and _p_value_if_right(fewest, alpha, delta) > delta:
             fewest += 1
     return fewest
 

@@ -24,6 +24,7 @@ from calibration.certificate.evaluate import resolve_risk
 from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.simulation.losses import Losses
 from calibration.testing.p_values import (
+    fewest_problems,
     fewest_units,
     p_values,
     smallest_certifiable,
@@ -106,6 +107,11 @@ def test_so_many_right_answers_are_enough_and_one_fewer_is_not(
     for n, certified in ((enough, True), (enough - 1, False)):
         right = Losses.unweighted(np.zeros((n, 1)))
         assert (p_values(right, alpha, kind, target_level=delta)[0] <= delta) is np.bool_(certified)
+
+
+def test_so_many_that_nobody_can_play_them_out_are_counted_at_once() -> None:
+    assert fewest_units(1e-6, 0.1, PValue.BETTING) == fewest_problems(1e-6, 0.1) > 2_000_000
+    assert 3_000_000 < fewest_units(1e-6, 0.1, PValue.ANYTIME) < 4_000_000
 
 
 @pytest.mark.parametrize("kind", [PValue.BETTING, PValue.ANYTIME])
