@@ -6,6 +6,8 @@ CalibrationError(ValueError)
 └── InfeasibleAlpha     no policy is certified at the requested risk
 """
 
+from decimal import ROUND_CEILING, Context
+
 
 class CalibrationError(ValueError):
     """The data or arguments do not allow the calculation; the message says why, and the remedy."""
@@ -37,11 +39,20 @@ class InfeasibleAlpha(CalibrationError):
             if smallest_served is None
             else f"ask for alpha >= {smallest_served:g}"
         )
+        certifiable = (
+            f"the smallest certifiable alpha is {_rounded_up(smallest_certifiable)}"
+            if smallest_certifiable < 1
+            else "these problems can certify no alpha"
+        )
         super().__init__(
-            f"no policy is certified at alpha = {alpha:g} ({reason}); {remedy}; "
-            f"the smallest certifiable alpha is {smallest_certifiable:.3g}"
+            f"no policy is certified at alpha = {alpha:g} ({reason}); {remedy}; {certifiable}"
         )
         self.alpha = alpha
         self.reason = reason
         self.smallest_served = smallest_served
         self.smallest_certifiable = smallest_certifiable
+
+
+def _rounded_up(alpha: float) -> str:
+    """Three digits: rounded down, it would be an alpha that cannot be certified."""
+    return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(alpha))):g}"

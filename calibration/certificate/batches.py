@@ -120,8 +120,8 @@ class Batches:
         """The losses in the order of the test: batch after batch, each shuffled.
 
         A batch is shuffled by a digest of the design and of what was recorded of the batch,
-        without names. So what came
-        first within a batch, or first by its name, is not first in the test.
+        without names. So what came first within a batch, or first by its name, is not first in the
+        test.
 
         Args:
             losses: of all units, in the order of `Traces.unit_P`.
@@ -151,10 +151,10 @@ class Batches:
         return frozenset(unit for batch in self.batches for unit in batch.units)
 
     def _rows(self, batch: Batch, place: Mapping[str, int], traces: Traces) -> NDArray[np.intp]:
-        units = set(batch.units)
-        content = traces.select(np.array([key in units for key in _keys(traces)])).seed
-        seed = int(hashlib.sha256(f"{self.design} {content}".encode()).hexdigest()[:_DIGITS], 16)
+        """The rows of a batch's units in the order of the test; `place` has the row of each."""
         rows_U = np.sort(np.array([place[unit] for unit in batch.units], dtype=np.intp))
+        content = traces.select(np.isin(traces.unit_P, rows_U)).seed
+        seed = int(hashlib.sha256(f"{self.design} {content}".encode()).hexdigest()[:_DIGITS], 16)
         return rows_U[shuffled(len(rows_U), seed)]
 
 

@@ -1,49 +1,38 @@
 """Learn-then-Test (arXiv 2110.01052): from recorded rollouts to a certificate."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import replace
 
 from calibration.certificate.batches import Batches
 from calibration.certificate.certificate import CONTENT, Certificate
 from calibration.certificate.design import Design
-from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel, Level
+from calibration.certificate.fitting.levels import Fit, level_of, method_of, smallest_alpha
+from calibration.certificate.fitting.request import ALPHAS, DELTA, DesignRequest, parse_choice
+from calibration.certificate.fitting.tested import certify_policies
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError
-from calibration.simulation.groups import Average, Groups, declared_groups
-from calibration.simulation.losses import Losses
-from calibration.simulation.procedure import Procedure
+from calibration.simulation.groups import Average, Groups
 from calibration.simulation.replay import Replay
-from calibration.simulation.risks import SELECTIVE, Risk, risk_named
-from calibration.testing.families import Correction, Family, Grid
-from calibration.testing.fwer import Promise, bonferroni, certify_levels, delta_per_level, holm
+from calibration.simulation.risks import SELECTIVE, Risk
+from calibration.testing.families import Family, Grid
+from calibration.testing.fwer import Promise, delta_per_level
 from calibration.testing.joint import Joint, levels_delta, requested
-from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
-from calibration.testing.methods import Method, family_for, split_traces
+from calibration.testing.learned_path import TOKEN_PRICE
+from calibration.testing.methods import Method, split_traces
 from calibration.testing.p_values import (
     PValue,
     fewest_problems,
-    p_value_table,
-    p_values,
-    require_rate,
-    upper_bounds,
 )
 from calibration.testing.side_risks import SideRisks
 from calibration.traces.traces import Traces
-
-Name = TypeVar("Name", bound=StrEnum)
 
 
 def certify(
     traces: Traces,
     *,
     risk: str | Risk = SELECTIVE,
-    alphas: Sequence[float] = (0.05, 0.1, 0.2),
-    delta: float = 0.1,
+    alphas: Sequence[float] = ALPHAS,
+    delta: float = DELTA,
     promise: Promise | str = Promise.SIMULTANEOUS,
     samples: int = 1,
     vote: str = "confidence",
@@ -107,48 +96,22 @@ def certify(
             rollouts than samples, splits share problems or differ in fingerprint, or an argument is
             out of range.
     """
-    risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise, method = (
-        parse_choice("promise", Promise, promise),
-        parse_choice("method", Method, method),
-    )
-    alphas = check_alphas(alphas)
-    require_rate("delta", delta)
-    if not 0 <= token_price <= 1:
-        raise CalibrationError(
-            f"token_price is {token_price}: give a share of the questions, 0 to 1"
-        )
-    joint = requested(delta, risk, bounds or {}, next_questions)
-    delta = levels_delta(delta, joint)
-    procedure = Procedure(samples, vote, draws)
+    request = DesignRequest.of(
+        risk=risk, alphas=alphas, delta=delta, promise=promise, samples=samples, vote=vote,
+        draws=draws, method=method, grid=grid, token_price=token_price, average=average,
+        max_group_size=max_group_size,
+    )  # fmt: skip
+    joint = requested(delta, request.risk, bounds or {}, next_questions)
+    request = replace(request, delta=levels_delta(delta, joint))
     traces, order = traces.passing(), order and order.passing()
-    groups = declared_groups(traces, average, max_group_size)
-    level_delta = delta_per_level(delta, alphas, promise)
+    groups = request.groups_of(traces)
     if family is None and order is None:
-        order, traces = split_traces(method, risk, traces)
+        order, traces = split_traces(request.method, request.risk, traces)
     if order is not None:
         check_splits(order, traces)
-    _check_size(traces, alphas, level_delta)
-    if family is None:
-        family = family_for(
-            method, risk, procedure, alphas, level_delta, token_price,
-            grid=grid, order=order, recording=traces, n_units=traces.n_units,
-            average=Average(average),
-        )  # fmt: skip
-
-    design = Design(
-        risk=risk.name,
-        alphas=alphas,
-        delta=delta,
-        promise=promise,
-        procedure=procedure,
-        tested=family,
-        groups=groups,
-        fingerprint=traces.fingerprint and replace(traces.fingerprint, samples=samples, vote=vote),
-        n_order_problems=order.n_problems if order else 0,
-        order_digest=order.digest if order else None,
-    )
-    return fit_design(design, traces, risk, p_value, token_price, created, joint=joint)
+    _check_size(traces, request.alphas, request.level_delta)
+    design = request.design(traces, traces.n_units, order, groups=groups, family=family)
+    return fit_design(design, traces, request.risk, p_value, token_price, created, joint=joint)
 
 
 def fit_design(
@@ -193,7 +156,7 @@ def fit_design(
     if joint is not None:
         how = family.policies, design.procedure, groups, seed
         sides = SideRisks.measured(joint, traces, *how)
-    fit = _Fit(
+    fit = Fit(
         family, measured, tested, kind, seed, design.delta,
         level_delta=delta_per_level(design.delta, design.alphas, design.promise),
         token_price=None if risk.answers_always else token_price,
@@ -202,7 +165,7 @@ def fit_design(
     )  # fmt: skip
     served = tuple(fit.served(level) for level in range(len(design.alphas)))
     levels = tuple(
-        _infeasible(fit, level, alpha) if policy is None else _certified(fit, level, alpha, policy)
+        level_of(fit, level, alpha, policy)
         for level, (alpha, policy) in enumerate(zip(design.alphas, served, strict=True))
     )
     if sides is not None:
@@ -213,7 +176,7 @@ def fit_design(
         delta=design.delta,
         promise=design.promise,
         procedure=design.procedure,
-        method=_method(family, kind),
+        method=method_of(family, kind),
         p_value=kind,
         tested=family,
         levels=levels,
@@ -221,7 +184,7 @@ def fit_design(
         n_units=measured.losses.n_units,
         n_rollouts=traces.n_rollouts,
         n_order_problems=design.n_order_problems,
-        smallest_certifiable_alpha=_smallest_certifiable(fit, levels),
+        smallest_certifiable_alpha=smallest_alpha(fit, levels),
         covers=covers(
             risk,
             whole,
@@ -275,264 +238,6 @@ def _chosen(kind: PValue, default: PValue, sequential: Batches | None) -> PValue
     return kind
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tested:
-    """P-values and verdicts: risk levels (L, by rising alpha) x policies (T)."""
-
-    p_LT: NDArray[np.float64]
-    certified_LT: NDArray[np.bool_]
-
-
-def certify_policies(
-    losses: Losses,
-    family: Family,
-    alphas: Sequence[float],
-    delta: float,
-    promise: Promise,
-    kind: PValue,
-    seed: int = 0,
-) -> Tested:
-    """Which policies of a family are certified at which alpha.
-
-    The probability that any certified policy has a risk above its alpha is at most delta: over all
-    levels (simultaneous), or at each level (pointwise). This holds for any dependence between the
-    policies. It does not cover a family that was chosen by the labels behind `losses`.
-
-    Args:
-        losses: losses of the family's policies, in its order.
-        family: the policies and the structure of the tests.
-        alphas: risk levels, rising.
-        delta: the probability with which the guarantee may fail.
-        promise: simultaneous or pointwise.
-        kind: the test.
-        seed: shuffles the units for the betting test: `Traces.seed`.
-    """
-    _check_weights(family, len(alphas))
-    target_LT = np.empty((len(alphas), losses.n_policies))
-    target_LT.T[:] = [
-        target_level(family, level, alphas, delta, promise) for level in range(len(alphas))
-    ]
-    p_LT = p_value_table(losses, alphas, kind, seed, target_LT)
-    certified_LT = _rejected(_evidence(p_LT, losses, alphas), family, alphas, delta, promise)
-    # By implication from a smaller alpha, a level may inherit a policy that its own data question.
-    return Tested(p_LT, certified_LT & (p_LT <= delta))
-
-
-def _evidence(
-    p_LT: NDArray[np.float64], losses: Losses, alphas: Sequence[float]
-) -> NDArray[np.float64]:
-    """The p-values to test with: 1 where the risk on these very problems is not below alpha.
-
-    A betting test takes the wealth at its peak, and may reject although the losses that came later
-    are against it. A larger p-value is as valid.
-    """
-    return np.where(losses.risk_T < np.asarray(alphas)[:, None], p_LT, 1.0)
-
-
-def _rejected(
-    p_LT: NDArray[np.float64],
-    family: Family,
-    alphas: Sequence[float],
-    delta: float,
-    promise: Promise,
-) -> NDArray[np.bool_]:
-    """Which policies pass at which level, by the structure of the family."""
-    if family.correction is Correction.GRAPH:
-        if family.weights_LT is None or family.graph is None:
-            raise CalibrationError(
-                "a family tested by a graph needs weights and a graph: give both"
-            )
-        return certify_levels(
-            p_LT, np.array(alphas), np.array(family.weights_LT), family.graph, delta, promise
-        )
-    correct = bonferroni if family.correction is Correction.BONFERRONI else holm
-    if promise is Promise.SIMULTANEOUS:
-        certified_LT = correct(p_LT.ravel(), delta).reshape(p_LT.shape)
-        # A risk of at most alpha is also at most any larger alpha.
-        return np.logical_or.accumulate(certified_LT, axis=0)
-    return np.stack([correct(p_T, delta) for p_T in p_LT])
-
-
-def target_level(
-    family: Family, level: int, alphas: Sequence[float], delta: float, promise: Promise
-) -> float:
-    """The share of delta of a level's first test; betting tests have the most power there."""
-    _, share = family.first(level)
-    return share * delta_per_level(delta, alphas, promise)
-
-
-def explaining_policy(family: Family, tested: Tested, level: int) -> int:
-    """The policy that explains an infeasible level: the first, or without order the closest."""
-    if family.correction is Correction.GRAPH:
-        first, _ = family.first(level)
-        return first
-    return int(tested.p_LT[level].argmin())
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Fit:
-    """The data from which the levels are written."""
-
-    family: Family
-    measured: Replay
-    tested: Tested
-    kind: PValue
-    seed: int
-    delta: float
-    level_delta: float
-    token_price: float | None
-    groups: Groups | None
-    sides: SideRisks | None = None
-
-    def served(self, level: int) -> int | None:
-        """The policy to serve at a level; None if no certified one keeps all limits."""
-        certified_T = self.tested.certified_LT[level]
-        if self.sides is not None:
-            certified_T = certified_T & self.sides.allowed_T
-        return choose_certified(self.measured, certified_T, self.token_price)
-
-    @property
-    def counted(self) -> str:
-        """What a weight of 1 stands for."""
-        if self.groups is None:
-            return "problems"
-        if self.groups.by_size:
-            return f"groups of full size ({self.groups.max_size} problems)"
-        return "groups"
-
-    @property
-    def full_weight(self) -> float:
-        """The total weight if every question counts."""
-        n_units, groups = self.measured.losses.n_units, self.groups
-        return groups.full_weight(self.measured.n_problems, n_units) if groups else float(n_units)
-
-
-def _certified(fit: _Fit, level: int, alpha: float, chosen: int) -> CertifiedLevel:
-    losses, p_T = fit.measured.losses, fit.tested.p_LT[level]
-    # Bonferroni over the tested policies, which were fixed before: the bounds hold simultaneously.
-    (upper,) = upper_bounds(
-        losses.select(np.array([chosen])), fit.delta / losses.n_policies, fit.kind, fit.seed
-    )
-    return CertifiedLevel(
-        alpha=alpha,
-        policy=fit.family.policies[chosen],
-        p_value=float(p_T[chosen]),
-        risk=float(losses.risk_T[chosen]),
-        risk_upper=max(float(upper), float(losses.risk_T[chosen])),
-        total_weight=float(losses.total_weight_T[chosen]),
-        total_loss=float(losses.total_loss_T[chosen]),
-        share_answered=float(fit.measured.answered_T[chosen]),
-        share_right=float(fit.measured.right_T[chosen]),
-        expected_tokens=float(fit.measured.tokens_T[chosen]),
-        full_budget_tokens=fit.measured.full_tokens,
-    )
-
-
-def _infeasible(fit: _Fit, level: int, alpha: float) -> InfeasibleLevel:
-    shown = explaining_policy(fit.family, fit.tested, level)
-    losses = fit.measured.losses.select(np.array([shown]))
-    _, share = fit.family.first(level)
-    level_delta = share * fit.level_delta
-    p_value = float(fit.tested.p_LT[level, shown])
-    weight, loss = float(losses.total_weight_T[0]), float(losses.total_loss_T[0])
-    without_loss = replace(losses, loss_UT=np.zeros_like(losses.loss_UT))
-    (best,) = p_values(without_loss, alpha, fit.kind, fit.seed, level_delta)
-    needed = fewest_problems(alpha, level_delta)
-    ordered = fit.family.correction is Correction.GRAPH
-    policy = "the policy tested first" if ordered else "the policy with the smallest p-value"
-    n_too_small = bool(best > level_delta or loss < alpha * weight)
-    if weight == 0:
-        # More problems only help if answering more of them would keep the risk.
-        n_too_small = 1 - fit.measured.full_right < alpha
-        why = (
-            f"{policy} answers none of {fit.measured.n_problems} calibration problems, because no "
-            "confidence reaches its thresholds"
-        )
-    elif best > level_delta and weight < needed:
-        why = (
-            f"{policy} is measured on {weight:.5g} of {fit.full_weight:.5g} calibration "
-            f"{fit.counted}, with a total loss of {loss:.5g}; alpha = {alpha:g} needs at least "
-            f"{needed} even if no answer is wrong"
-        )
-    else:
-        why = (
-            f"{policy} has a total loss of {loss:.5g} on {weight:.5g} {fit.counted}; its p-value "
-            f"is {p_value:.3g} and must be at most {level_delta:.3g}"
-        )
-    if n_too_small:
-        reason = f"too few problems: {why}; record more problems"
-    else:
-        reason = f"risk too high: {why}; choose a larger alpha, or use a better model or probe"
-    certified_T = fit.tested.certified_LT[level]
-    if fit.sides is not None and certified_T.any():
-        n_too_small, why = fit.sides.why_none(certified_T)
-        remedy = "record more problems" if n_too_small else "choose a larger alpha or limit"
-        reason = f"{'too few problems' if n_too_small else 'limit too low'}: {why}; {remedy}"
-    return InfeasibleLevel(
-        alpha=alpha,
-        n_too_small=n_too_small,
-        reason=reason,
-        p_value=p_value,
-        total_weight=weight,
-        total_loss=loss,
-    )
-
-
-def _smallest_certifiable(fit: _Fit, levels: Sequence[Level]) -> float:
-    def bound(level: int) -> float:
-        first, share = fit.family.first(level)
-        losses = fit.measured.losses.select(np.array([first]))
-        (upper,) = upper_bounds(losses, share * fit.level_delta, fit.kind, fit.seed)
-        return float(upper)
-
-    certified = [level.alpha for level in levels if level.certified]
-    return min(certified + [bound(level) for level in range(len(levels))])
-
-
-def _method(family: Family, kind: PValue) -> str:
-    test = {
-        PValue.BINOMIAL: "exact binomial tests (for `selective`, given the questions answered)",
-        PValue.BETTING: "betting tests (arXiv 2010.09686)",
-        PValue.ANYTIME: "betting tests that are valid at all times (arXiv 2009.03167)",
-        PValue.HOEFFDING_BENTKUS: "Hoeffding-Bentkus tests (arXiv 2110.01052)",
-        PValue.CLT: "normal approximations (asymptotic: valid only in the limit of many problems)",
-    }[kind]
-    return f"Learn-then-Test: {test}; {family.source}"
-
-
-def parse_choice(name: str, kind: type[Name], value: str, *others: str) -> Name:
-    """The member of an enumeration with this value.
-
-    Args:
-        name: the name of the argument in the message.
-        kind: the enumeration.
-        value: the value to look up.
-        others: further values that are accepted elsewhere.
-
-    Raises:
-        CalibrationError: the value is unknown; the message lists the known ones.
-    """
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join((*others, *kind))
-        raise CalibrationError(f"{name} {value!r} is unknown: give one of {known}") from None
-
-
-def check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:
-    """Risk levels by rising alpha.
-
-    Raises:
-        CalibrationError: there is none, one occurs twice, or one is outside (0, 1).
-    """
-    levels = sorted(float(alpha) for alpha in alphas)
-    if not levels or len(set(levels)) < len(levels):
-        raise CalibrationError(f"alphas are {levels}: give at least one, and each only once")
-    for alpha in levels:
-        require_rate("alpha", alpha)
-    return tuple(levels)
-
-
 def _check_size(traces: Traces, alphas: Sequence[float], level_delta: float) -> None:
     needed = fewest_problems(max(alphas), level_delta)
     if traces.n_units < needed:
@@ -541,19 +246,6 @@ def _check_size(traces: Traces, alphas: Sequence[float], level_delta: float) -> 
             f"level {level_delta:.3g}, needs at least {needed} even if no answer is wrong (alpha = "
             f"{min(alphas):g} needs {fewest_problems(min(alphas), level_delta)}); record more "
             "problems"
-        )
-
-
-def _check_weights(family: Family, n_levels: int) -> None:
-    """Checks only the number of weights; their values are checked where they are used."""
-    if family.weights_LT is None:
-        return
-    lengths = [len(weights_T) for weights_T in family.weights_LT]
-    if lengths != [len(family.policies)] * n_levels:
-        raise CalibrationError(
-            f"the family has rows of {lengths} weights for {n_levels} alphas and "
-            f"{len(family.policies)} policies: give one row per alpha, by rising alpha, with one "
-            "weight per policy"
         )
 
 

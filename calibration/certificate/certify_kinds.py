@@ -6,16 +6,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from calibration.certificate.certificate import Certificate
-from calibration.certificate.certify import certify, check_alphas, parse_choice
+from calibration.certificate.certify import certify
+from calibration.certificate.fitting.request import ALPHAS, DELTA, DesignRequest
 from calibration.certificate.kinds import Kind
 from calibration.certificate.plan import Plan, plan
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError
-from calibration.simulation.risks import SELECTIVE, Risk, risk_named
-from calibration.testing.fwer import Promise, delta_per_level
+from calibration.simulation.risks import SELECTIVE, Risk
+from calibration.testing.fwer import Promise
 from calibration.testing.joint import levels_delta, requested
-from calibration.testing.methods import Method, share_learned_from
-from calibration.testing.p_values import fewest_problems, require_rate
+from calibration.testing.methods import Method, units_tested
+from calibration.testing.p_values import fewest_problems
 from calibration.traces.table import KIND
 from calibration.traces.traces import Traces
 
@@ -30,8 +31,8 @@ def certify_kinds(
     traces: Traces,
     *,
     by: str = KIND.name,
-    delta: float = 0.1,
-    alphas: Sequence[float] = (0.05, 0.1, 0.2),
+    delta: float = DELTA,
+    alphas: Sequence[float] = ALPHAS,
     risk: str | Risk = SELECTIVE,
     promise: Promise | str = Promise.SIMULTANEOUS,
     method: Method | str = Method.AUTO,
@@ -64,20 +65,17 @@ def certify_kinds(
     Raises:
         CalibrationError: no problem has a kind, or as for `certify`.
     """
-    risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise = parse_choice("promise", Promise, promise)
-    method = parse_choice("method", Method, method)
-    alphas = check_alphas(alphas)
-    require_rate("delta", delta)
-    traces = traces.passing()
-    units_of = {
-        kind: _units_tested(traces.of_kind(kind).n_units, method, risk, order)
-        for kind in _kinds_of(traces, by)
-    }
-    joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
-    enough = _enough(
-        units_of, lambda count: _labels_for(count, by, risk, alphas, delta, promise, **joint)
+    request = DesignRequest.of(
+        delta=delta, alphas=alphas, risk=risk, promise=promise, method=method
     )
+    traces = traces.passing()
+    units_of = {kind: traces.of_kind(kind).n_units for kind in _kinds_of(traces, by)}
+    if order is None:
+        units_of = {
+            kind: units_tested(request.method, request.risk, n) for kind, n in units_of.items()
+        }
+    joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
+    enough = _enough(units_of, lambda count: _labels_for(count, by, request, **joint))
     pooled = tuple(kind for kind in units_of if kind not in enough)
     found = []
     for name in (None, *enough):
@@ -92,7 +90,7 @@ def certify_kinds(
             order=order,
             **settings,
         )
-        found.append(_of_kind(made, kind, risk))
+        found.append(_of_kind(made, kind, request.risk))
         on_progress(len(found), 1 + len(enough))
     return found
 
@@ -126,8 +124,8 @@ def plan_kinds(
     pilot: Traces,
     *,
     by: str = KIND.name,
-    delta: float = 0.1,
-    alphas: Sequence[float] = (0.05, 0.1, 0.2),
+    delta: float = DELTA,
+    alphas: Sequence[float] = ALPHAS,
     risk: str | Risk = SELECTIVE,
     promise: Promise | str = Promise.SIMULTANEOUS,
     on_progress: Callable[[int, int], None] = lambda done, of: None,
@@ -151,15 +149,11 @@ def plan_kinds(
     Raises:
         CalibrationError: no problem has a kind, no kind has enough problems, or as for `plan`.
     """
-    risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise = parse_choice("promise", Promise, promise)
-    alphas = check_alphas(alphas)
-    require_rate("delta", delta)
+    request = DesignRequest.of(delta=delta, alphas=alphas, risk=risk, promise=promise)
     joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
 
     def labels_for(count: int) -> int:
-        tested = _labels_for(count, by, risk, alphas, delta, promise, **joint)
-        return _units_recorded(tested, risk)
+        return _units_recorded(_labels_for(count, by, request, **joint), request)
 
     pilot = pilot.passing()
     kinds, skipped = _forecastable(pilot, by, fewest=labels_for(1))
@@ -167,17 +161,14 @@ def plan_kinds(
     for name in (None, *kinds):
         on_progress(len(found), 1 + len(kinds))
         kind = Kind(by, name, kinds, (), delta)
-        own: dict[str, Any] = {
-            "delta": kind.own_delta,
-            "alphas": alphas,
-            "risk": risk,
-            "promise": promise,
-        }
-        found[name] = plan(kind.select(pilot), sequential=False, **own, **settings)
+        found[name] = plan(
+            kind.select(pilot), delta=kind.own_delta, alphas=alphas, risk=risk, promise=promise,
+            sequential=False, **settings,
+        )  # fmt: skip
     labels = labels_for(len(kinds))
     pooled = found.pop(None)
     of_kinds = {str(name): one for name, one in found.items()}
-    enough = {alpha: _of_all(alpha, pooled, of_kinds, labels) for alpha in alphas}
+    enough = {alpha: _of_all(alpha, pooled, of_kinds, labels) for alpha in request.alphas}
     return KindsPlan(pooled, of_kinds, labels, enough, skipped)
 
 
@@ -222,16 +213,10 @@ def _kinds_of(traces: Traces, by: str) -> tuple[str, ...]:
     return tuple(sorted(set(filter(None, traces.kinds))))
 
 
-def _units_tested(n_units: int, method: Method, risk: Risk, order: Traces | None) -> int:
-    """The units of one kind that are left to test on."""
-    share = 0.0 if order is not None else share_learned_from(method, risk, n_units)
-    return n_units - round(share * n_units)
-
-
-def _units_recorded(tested: int, risk: Risk) -> int:
+def _units_recorded(tested: int, request: DesignRequest) -> int:
     """The fewest units of one kind of which so many are left to test on."""
     recorded = tested
-    while _units_tested(recorded, Method.AUTO, risk, None) < tested:
+    while units_tested(request.method, request.risk, recorded) < tested:
         recorded += 1
     return recorded
 
@@ -239,18 +224,16 @@ def _units_recorded(tested: int, risk: Risk) -> int:
 def _labels_for(
     count: int,
     by: str,
-    risk: Risk,
-    alphas: Sequence[float],
-    delta: float,
-    promise: Promise,
+    request: DesignRequest,
     bounds: Mapping[str, float | None] | None,
     next_questions: int | None,
 ) -> int:
     """The fewest units to test on of a kind with a certificate of its own, if so many have one."""
     certified = tuple(str(number) for number in range(count))
-    own = Kind(by, certified[0], certified, (), delta).own_delta
-    levels = levels_delta(own, requested(own, risk, bounds or {}, next_questions))
-    return ENOUGH * fewest_problems(max(alphas), delta_per_level(levels, alphas, promise))
+    own = Kind(by, certified[0], certified, (), request.delta).own_delta
+    levels = levels_delta(own, requested(own, request.risk, bounds or {}, next_questions))
+    level_delta = replace(request, delta=levels).level_delta
+    return ENOUGH * fewest_problems(max(request.alphas), level_delta)
 
 
 def _enough(units_of: Mapping[str, int], labels_for: Callable[[int], int]) -> tuple[str, ...]:

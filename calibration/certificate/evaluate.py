@@ -23,6 +23,8 @@ from calibration.traces.traces import Traces
 
 CONFIDENCE = 0.95
 """Confidence level of the intervals."""
+_ROUNDING = 1e-9
+"""Half an interval that comes from rounding: of units that are alike, not of ones that differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,12 +211,12 @@ def _intervals(losses: Losses) -> list[tuple[float, float] | None]:
     from statsmodels.stats.proportion import proportion_confint  # a third of a second
 
     weight_T, loss_T = losses.total_weight_T, losses.total_loss_T
-    answered_T = np.maximum(weight_T, 1)  # without answers there is no interval
+    answered_T = np.where(weight_T > 0, weight_T, 1)  # without answers there is no interval
     lower_T, upper_T = proportion_confint(loss_T, answered_T, 1 - CONFIDENCE, "beta")
     if not losses.binary:
         half_T = special.ndtri((1 + CONFIDENCE) / 2) * _standard_errors(losses)
-        # No spread is no knowledge of it: then as if each unit had been one question.
-        differ_T = half_T > 0
+        # No spread is no knowledge of it: then as if the answers had been single questions.
+        differ_T = half_T > _ROUNDING
         lower_T = np.where(differ_T, np.maximum(losses.risk_T - half_T, 0.0), lower_T)
         upper_T = np.where(differ_T, np.minimum(losses.risk_T + half_T, 1.0), upper_T)
     return [

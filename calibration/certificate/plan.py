@@ -3,36 +3,36 @@
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calibration.certificate.certify import (
-    certify_policies,
-    check_alphas,
-    default_p_value,
-    parse_choice,
-)
+from calibration.certificate.certify import default_p_value
+from calibration.certificate.fitting.request import ALPHAS, DELTA, DesignRequest
+from calibration.certificate.fitting.tested import certify_policies
 from calibration.errors import CalibrationError
-from calibration.simulation.groups import Average, declared_groups
+from calibration.simulation.drawn_units import drawn_units
+from calibration.simulation.groups import Average
 from calibration.simulation.label_share import LabelShare, require_shares
 from calibration.simulation.labels import labels_needed
 from calibration.simulation.predictions import predicted_losses
-from calibration.simulation.procedure import Procedure
-from calibration.simulation.replay import Replay, replay
-from calibration.simulation.risks import SELECTIVE, Risk, risk_named
-from calibration.testing.fwer import Promise, delta_per_level
-from calibration.testing.joint import levels_delta, requested
-from calibration.testing.learned_path import TOKEN_PRICE, choose_certified
-from calibration.testing.methods import Method, family_for, share_learned_from
-from calibration.testing.p_values import fewest_problems, require_rate
+from calibration.simulation.replay import Replay
+from calibration.simulation.risks import SELECTIVE, Risk
+from calibration.testing.fwer import Promise
+from calibration.testing.joint import Joint, levels_delta, requested
+from calibration.testing.learned_path import choose_certified
+from calibration.testing.methods import units_tested
+from calibration.testing.p_values import fewest_problems
 from calibration.testing.side_risks import SideRisks
 from calibration.testing.until import LIKELY, Until, labels_until
 from calibration.traces.traces import Traces
 
 SIZES = (50, 100, 200, 300, 500, 1000, 2000, 3000, 5000)
+ORDERS = 5
+"""Draws of the problems that a fit learns from, for each size."""
+EXPECTED_UNITS = 1000
+"""Units that a sequential design expects if the forecast does not say how many are enough."""
 LABEL_SHARE = 0.25
 """Share of the problems with a label, where none is asked for."""
 LEAST = 0.8
@@ -94,6 +94,11 @@ class Plan:
     predicted: dict[float, Until] = field(default_factory=dict)
     active: dict[float, Until] = field(default_factory=dict)
 
+    @property
+    def expected_units(self) -> int:
+        """The units that a sequential design expects: enough for each level that may be reached."""
+        return max((n for n in self.enough.values() if n), default=EXPECTED_UNITS)
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return asdict(self)
@@ -103,8 +108,8 @@ def plan(
     pilot: Traces,
     *,
     risk: str | Risk = SELECTIVE,
-    alphas: Sequence[float] = (0.05, 0.1, 0.2),
-    delta: float = 0.1,
+    alphas: Sequence[float] = ALPHAS,
+    delta: float = DELTA,
     promise: Promise | str = Promise.SIMULTANEOUS,
     samples: int = 1,
     vote: str = "confidence",
@@ -121,6 +126,11 @@ def plan(
     on_progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Plan:
     """Simulate calibrations of several sizes on problems drawn from a pilot, with replacement.
+
+    Each has the design that `certify` gives by default to as many problems, including those that
+    are set aside to learn from. A sequential certificate has the design that learns from the whole
+    pilot, as `rlcm plan --design` writes it: measured on what it learned from, it looks a little
+    better than it is.
 
     This is a forecast, not a guarantee. It takes the pilot for the population, so it is as wrong as
     the pilot, and a pilot of fewer than 50 problems says little. Record new problems for the
@@ -151,84 +161,108 @@ def plan(
     Raises:
         CalibrationError: an argument is out of range, or a pilot problem has too few rollouts.
     """
-    risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise = parse_choice("promise", Promise, promise)
-    alphas = check_alphas(alphas)
-    require_rate("delta", delta)
+    request = DesignRequest.of(
+        risk=risk, alphas=alphas, delta=delta, promise=promise, samples=samples, vote=vote,
+        average=average, max_group_size=max_group_size,
+    )  # fmt: skip
     if not sizes or min(sizes) < 1 or repeats < 1:
         raise CalibrationError(
             f"sizes are {list(sizes)} and repeats {repeats}: give sizes and repeats of 1 or more"
         )
     require_shares(label_share, least_share)
-    joint = requested(delta, risk, bounds or {}, next_questions)
-    delta = levels_delta(delta, joint)
-    groups = declared_groups(pilot, average, max_group_size)
-    rng = np.random.default_rng(seed)
+    joint = requested(delta, request.risk, bounds or {}, next_questions)
+    request = replace(request, delta=levels_delta(delta, joint))
+    pilot = pilot.passing()
+    simulation = _Simulation(pilot, request, joint, np.random.default_rng(seed))
     forecasts: list[Forecast] = []
     for done, n in enumerate(sorted(sizes)):
         on_progress(done, len(sizes))
-        learned_from = share_learned_from(Method.AUTO, risk, n)
-        n_tested = n - round(learned_from * n)
-        family = family_for(
-            Method.RESCALED_CHAINS if learned_from else Method.CHAINS,
-            risk,
-            Procedure(samples, vote),
-            alphas,
-            delta_per_level(delta, alphas, promise),
-            TOKEN_PRICE,
-            grid=None,
-            order=pilot if learned_from else None,
-            recording=pilot,
-            n_units=n_tested,
-            average=Average(average),
-        )
-        measured = replay(pilot, family.policies, risk, Procedure(samples, vote), groups)
+        forecasts += simulation.forecasts(n, repeats)
+    on_progress(len(sizes), len(sizes))
+    found = Plan(
+        risk=request.risk.name,
+        n_pilot=pilot.n_units,
+        forecasts=tuple(forecasts),
+        enough={alpha: _enough(forecasts, alpha) for alpha in request.alphas},
+        fewest={alpha: fewest_problems(alpha, request.level_delta) for alpha in request.alphas},
+        sequential={},
+        labelled=1.0,
+        label_share=label_share,
+    )
+    design = request.design(pilot, found.expected_units, pilot, groups=simulation.groups)
+    how = design.tested.policies, request.risk, request.procedure
+    found = replace(found, labelled=float(labels_needed(pilot, *how).mean()))
+    if not sequential or joint is not None:
+        return found
+    losses = design.measure(pilot, request.risk).losses
+    predicted = predicted_losses(pilot, *how, simulation.groups)
+    tests = design.tested, design.alphas, design.delta, design.promise, max(sizes), repeats
+    least = LEAST * label_share if least_share is None else least_share
+    evenly = LabelShare(label_share, label_share)
+    aimed = LabelShare.aimed(label_share, least, predicted)
+    rng = simulation.rng
+    return replace(
+        found,
+        sequential=labels_until(losses, *tests, rng),
+        predicted=labels_until(losses, *tests, rng, predicted, evenly),
+        active=labels_until(losses, *tests, rng, predicted, aimed),
+    )
+
+
+class _Simulation:
+    """Calibrations on problems drawn from a pilot, with the design that a fit on as many has."""
+
+    def __init__(
+        self, pilot: Traces, request: DesignRequest, joint: Joint | None, rng: np.random.Generator
+    ) -> None:
+        self.groups = request.groups_of(pilot)
+        self.rng = rng
+        self._pilot, self._request, self._joint = pilot, request, joint
+
+    def forecasts(self, n: int, repeats: int) -> list[Forecast]:
+        """The forecast of each level with n problems or groups."""
+        request, risk = self._request, self._request.risk
+        learns = units_tested(request.method, risk, n) < n
+        parts = np.array_split(np.arange(repeats), min(ORDERS, repeats) if learns else 1)
+        served = [one for part in parts for one in self._served(n, len(part))]
+        found = []
+        for level, alpha in enumerate(request.alphas):
+            ends = [(measured, chosen_L[level]) for measured, chosen_L in served]
+            means = np.mean([_figures(*end, risk) for end in ends], axis=0)
+            certified = float(np.mean([chosen is not None for _, chosen in ends]))
+            found.append(Forecast(n, alpha, certified, *means.tolist()))
+        return found
+
+    def _served(self, n: int, times: int) -> Iterator[tuple[Replay, list[int | None]]]:
+        """The policy served at each level, in so many tests of one design.
+
+        The problems that the design is learned from are drawn once, those of the test each time.
+        """
+        pilot, request = self._pilot, self._request
+        n_tested = units_tested(request.method, request.risk, n)
+        order = None
+        if n_tested < n:
+            order = drawn_units(pilot, self.rng.integers(pilot.n_units, size=n - n_tested))
+        design = request.design(pilot, n_tested, order, groups=self.groups)
+        family, spent = design.tested, (design.alphas, design.delta, design.promise)
+        measured = design.measure(pilot, request.risk)
+        kind = default_p_value(measured, request.risk, self.groups)
         sides = None
-        if joint is not None and joint.has_limits:
-            how = family.policies, Procedure(samples, vote), groups, 0
-            sides = SideRisks.measured(joint, pilot, *how)
-        token_price = None if risk.answers_always else TOKEN_PRICE
-        chosen_RL = []
-        for _ in range(repeats):
-            drawn_U = rng.integers(measured.losses.n_units, size=n_tested)
-            losses = measured.losses.take(drawn_U)
-            kind = default_p_value(measured, risk, groups)
-            tested = certify_policies(losses, family, alphas, delta, promise, kind)
-            served_LT = tested.certified_LT
+        if self._joint is not None and self._joint.has_limits:
+            how = family.policies, request.procedure, self.groups, 0
+            sides = SideRisks.measured(self._joint, pilot, *how)
+        for _ in range(times):
+            drawn_U = self.rng.integers(measured.losses.n_units, size=n_tested)
+            served_LT = certify_policies(
+                measured.losses.take(drawn_U), family, *spent, kind
+            ).certified_LT
             if sides is not None and served_LT.any():
                 with _uncollected():
                     served_LT = served_LT & sides.take(drawn_U).allowed_T
-            chosen_RL.append([choose_certified(measured, row, token_price) for row in served_LT])
-        for level, alpha in enumerate(alphas):
-            chosen_R = [chosen_L[level] for chosen_L in chosen_RL]
-            forecasts.append(_forecast(n, alpha, measured, chosen_R, risk))
-    on_progress(len(sizes), len(sizes))
-    until: list[dict[float, Until]] = [{}, {}, {}]
-    if sequential and joint is None:
-        tests = family, alphas, delta, promise, max(sizes), repeats, rng
-        predicted = predicted_losses(pilot, family.policies, risk, Procedure(samples, vote), groups)
-        evenly = LabelShare(label_share, label_share)
-        least = LEAST * label_share if least_share is None else least_share
-        shares = evenly, LabelShare.aimed(label_share, least, predicted)
-        until = [labels_until(measured.losses, *tests)]
-        until += [labels_until(measured.losses, *tests, predicted, share) for share in shares]
-    return Plan(
-        risk=risk.name,
-        n_pilot=measured.losses.n_units,
-        forecasts=tuple(forecasts),
-        enough={alpha: _enough(forecasts, alpha) for alpha in alphas},
-        fewest={
-            alpha: fewest_problems(alpha, delta_per_level(delta, alphas, promise))
-            for alpha in alphas
-        },
-        sequential=until[0],
-        label_share=label_share,
-        predicted=until[1],
-        active=until[2],
-        labelled=float(
-            labels_needed(pilot, family.policies, risk, Procedure(samples, vote)).mean()
-        ),
-    )
+            yield (
+                measured,
+                [choose_certified(measured, row, request.served_price) for row in served_LT],
+            )
 
 
 @contextmanager
@@ -241,21 +275,12 @@ def _uncollected() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _forecast(
-    n: int, alpha: float, measured: Replay, chosen_R: Sequence[int | None], risk: Risk
-) -> Forecast:
-    def mean(values_T: NDArray[np.float64], otherwise: float) -> float:
-        return float(np.mean([otherwise if t is None else values_T[t] for t in chosen_R]))
-
-    without = (1.0, measured.full_right) if risk.answers_always else (0.0, 0.0)
-    return Forecast(
-        n=n,
-        alpha=alpha,
-        certified=float(np.mean([t is not None for t in chosen_R])),
-        tokens_share=mean(measured.tokens_T / measured.full_tokens, 1.0),
-        answered_share=mean(measured.answered_T, without[0]),
-        right_share=mean(measured.right_T, without[1]),
-    )
+def _figures(measured: Replay, chosen: int | None, risk: Risk) -> tuple[float, float, float]:
+    """Tokens as a share of the full budget's, and the shares answered and right."""
+    if chosen is not None:
+        tokens = measured.tokens_T[chosen] / measured.full_tokens
+        return float(tokens), float(measured.answered_T[chosen]), float(measured.right_T[chosen])
+    return (1.0, 1.0, measured.full_right) if risk.answers_always else (1.0, 0.0, 0.0)
 
 
 def _enough(forecasts: Sequence[Forecast], alpha: float) -> int | None:

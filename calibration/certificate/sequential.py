@@ -14,7 +14,6 @@ without looking at its labels. It does not cover a risk, method or population th
 results, or additions that are easier than the population.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,20 +23,16 @@ from numpy.typing import NDArray
 
 from calibration.certificate.batches import Batches
 from calibration.certificate.certificate import Certificate, read_json
-from calibration.certificate.certify import check_alphas, check_splits, fit_design, parse_choice
+from calibration.certificate.certify import check_splits, fit_design
 from calibration.certificate.design import FORMAT, Design
 from calibration.certificate.evaluate import resolve_risk
+from calibration.certificate.fitting.request import DesignRequest
 from calibration.errors import CalibrationError, CertificateError
-from calibration.simulation.groups import Average, Groups, declared_groups
 from calibration.simulation.label_share import LabelShare, require_shares
 from calibration.simulation.predictions import predicted_losses
-from calibration.simulation.procedure import Procedure
-from calibration.simulation.risks import SELECTIVE, Risk, risk_named
-from calibration.testing.families import Family, Grid
-from calibration.testing.fwer import Promise, delta_per_level
+from calibration.simulation.risks import Risk
 from calibration.testing.learned_path import TOKEN_PRICE
-from calibration.testing.methods import Method, family_for
-from calibration.testing.p_values import PValue, require_rate
+from calibration.testing.p_values import PValue
 from calibration.traces.traces import Traces
 
 WHY_ALONE = {
@@ -55,21 +50,10 @@ def sequential_design(
     recording: Traces,
     n_units: int,
     *,
-    risk: str | Risk = SELECTIVE,
-    alphas: Sequence[float] = (0.05, 0.1, 0.2),
-    delta: float = 0.1,
-    promise: Promise | str = Promise.SIMULTANEOUS,
-    samples: int = 1,
-    vote: str = "confidence",
-    draws: int | None = None,
-    method: Method | str = Method.AUTO,
-    grid: Grid | None = None,
     order: Traces | None = None,
-    token_price: float = TOKEN_PRICE,
-    average: Average | str = Average.PROBLEMS,
-    max_group_size: int | None = None,
     label_share: float | None = None,
     least_share: float | None = None,
+    **asked: Any,
 ) -> Design:
     """What a sequential certificate fixes before its first unit; it depends on no tested label.
 
@@ -77,70 +61,30 @@ def sequential_design(
         recording: traces of the same recording as those to come. Only their fingerprint and the
             sizes of their groups are used.
         n_units: about how many units are expected; this affects only the power.
-        risk: this and all other arguments: see `certify`. A method that learns needs `order`.
+        order: see `certify`. A method that learns needs it.
         label_share: the share of the units that shall have a label, which is drawn; None for a
             label of each. It needs `order`, whose recordings set the scale of the probabilities.
         least_share: the smallest probability of a label; below `label_share`, doubtful problems
             get more labels (`LabelShare`).
+        asked: the arguments of `DesignRequest.of`.
 
     Raises:
         CalibrationError: an argument is out of range, or a method that learns has no `order`.
     """
-    risk = risk_named(risk) if isinstance(risk, str) else risk
-    promise = parse_choice("promise", Promise, promise)
-    alphas = check_alphas(alphas)
-    require_rate("delta", delta)
-    procedure = Procedure(samples, vote, draws)
+    request = DesignRequest.of(**asked)
+    require_shares(label_share, least_share)
     order = order and order.passing()
-    family = family_for(
-        parse_choice("method", Method, method),
-        risk,
-        procedure,
-        alphas,
-        delta_per_level(delta, alphas, promise),
-        token_price,
-        grid=grid,
-        order=order,
-        recording=recording,
-        n_units=n_units,
-        average=Average(average),
-    )
-    groups = declared_groups(recording, average, max_group_size)
-    fingerprint = recording.fingerprint
-    return Design(
-        risk=risk.name,
-        alphas=alphas,
-        delta=delta,
-        promise=promise,
-        procedure=procedure,
-        tested=family,
-        groups=groups,
-        fingerprint=fingerprint and replace(fingerprint, samples=samples, vote=vote),
-        n_order_problems=order.n_problems if order else 0,
-        order_digest=order.digest if order else None,
-        label_share=_label_share(label_share, least_share, order, family, risk, procedure, groups),
-    )
-
-
-def _label_share(
-    share: float | None,
-    least: float | None,
-    order: Traces | None,
-    family: Family,
-    risk: Risk,
-    procedure: Procedure,
-    groups: Groups | None,
-) -> LabelShare | None:
-    require_shares(share, least)
-    if share is None:
-        return None
+    design = request.design(recording, n_units, order, groups=request.groups_of(recording))
+    if label_share is None:
+        return design
     if order is None:
         raise CalibrationError(
-            f"label_share is {share}, and there are no other problems whose doubts set the scale "
-            "of the probabilities: give `order`"
+            f"label_share is {label_share}, and there are no other problems whose doubts set the "
+            "scale of the probabilities: give `order`"
         )
-    predicted = predicted_losses(order, family.policies, risk, procedure, groups)
-    return LabelShare.aimed(share, least, predicted)
+    how = design.tested.policies, request.risk, request.procedure, design.groups
+    share = LabelShare.aimed(label_share, least_share, predicted_losses(order, *how))
+    return replace(design, label_share=share)
 
 
 def begin_sequential(

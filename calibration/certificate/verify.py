@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.certificate import CONTENT, Certificate
-from calibration.certificate.certify import (
+from calibration.certificate.evaluate import resolve_risk
+from calibration.certificate.fitting.tested import (
     Tested,
     certify_policies,
     explaining_policy,
     target_level,
 )
-from calibration.certificate.evaluate import resolve_risk
 from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.wording import (
     ASKED_AGAIN,
@@ -39,7 +39,12 @@ from calibration.simulation.walk import walk
 from calibration.testing.families import Family
 from calibration.testing.joint import Joint, bound_of, next_delta, next_most
 from calibration.testing.methods import find_split
-from calibration.testing.p_values import PValue, p_values, upper_bounds
+from calibration.testing.p_values import (
+    PValue,
+    p_values,
+    smallest_certifiable,
+    upper_bounds,
+)
 from calibration.testing.side_risks import SideRisks
 from calibration.traces.traces import Traces
 
@@ -115,18 +120,14 @@ def _differences(
         for name, there in recount.figures(number, level).items():
             loose = name in ("p_value", "risk_upper")
             yield from recount.compare(f"alpha {level.alpha:g}: {name}", here[name], there, loose)
-    yield from recount.compare(
-        "smallest_certifiable_alpha",
-        certificate.smallest_certifiable_alpha,
-        recount.smallest_certifiable_alpha,
-        loose=True,
-    )
-    served_LT = tested.certified_LT
+    served_LT, allowed_T = tested.certified_LT, None
     if certificate.joint is not None:
         how = certificate.tested.policies, certificate.procedure, certificate.groups, seed
         sides = SideRisks.measured(certificate.joint, traces, *how)
-        served_LT = served_LT & sides.allowed_T
+        allowed_T = sides.allowed_T
+        served_LT = served_LT & allowed_T
         yield from recount.compare_joint(certificate.joint, sides.kind)
+    yield from recount.compare_smallest_alpha(allowed_T)
     for number, level in enumerate(certificate.levels):
         if verdict := _verdict(level, certificate.tested, served_LT[number]):
             yield f"alpha {level.alpha:g}: {verdict}"
@@ -225,16 +226,38 @@ class _Recount:
                 name = f"alpha {level.alpha:g}: of the next {joint.next.questions}"
                 yield from _compare(name, joint.next.most[number], most)
 
-    @property
-    def smallest_certifiable_alpha(self) -> float:
-        levels = self._certificate.levels
-        certified = [level.alpha for level in levels if level.certified]
-        return min(certified + [self._first_bound(number) for number in range(len(levels))])
+    def compare_smallest_alpha(self, allowed_T: NDArray[np.bool_] | None) -> Iterator[str]:
+        """The smallest certifiable alpha, or the bound that earlier versions gave for it.
+
+        They gave the upper bound of a first policy, although its risk on the problems was not below
+        it, or no limit allowed the policy (`allowed_T`).
+        """
+        made = self._certificate
+        certified = [level.alpha for level in made.levels if level.certified]
+        numbers = range(len(made.levels))
+        now = min(certified + [self._first_certifiable(number, allowed_T) for number in numbers])
+        former = min(certified + [self._first_bound(number) for number in numbers])
+        found = [
+            [*self.compare(field, made.smallest_certifiable_alpha, there, loose=True)]
+            for field, there in (("smallest_certifiable_alpha", one) for one in (now, former))
+        ]
+        yield from found[0] if all(found) else ()
 
     def compare(self, name: str, here: object, there: object, loose: bool) -> Iterator[str]:
         """A loose figure comes from a betting test if the certificate uses one."""
         betting = loose and self._certificate.p_value is PValue.BETTING
         yield from _compare(name, here, there, BETTING_TOLERANCE if betting else TOLERANCE)
+
+    def _first_certifiable(self, number: int, allowed_T: NDArray[np.bool_] | None) -> float:
+        made, level = self._certificate, self._certificate.levels[number]
+        first, _ = made.tested.first(number)
+        if allowed_T is not None and not allowed_T[first]:
+            return 1.0
+        (alpha,) = smallest_certifiable(
+            self._losses(made.tested.policies[first]), self._target_level(number), made.p_value,
+            self._seed, above=0.0 if level.certified else level.alpha,
+        )  # fmt: skip
+        return float(alpha)
 
     def _first_bound(self, number: int) -> float:
         first, _ = self._certificate.tested.first(number)

@@ -20,6 +20,8 @@ probability at most delta / 2 (Ville). Solved for S_n, this is one side; -X give
 Ramdas, arXiv 2110.00115). As psi grows when rho falls, the smallest rho is taken for all answers;
 grid points with lambda >= rho are left out, which only lowers the mixture.
 
+If all are left out, the sequence says nothing: 0 to 1.
+
 A label that did not come may be any loss: the lower side counts it as 0, the upper side as 1. So
 does the risk of the first answer, because the grid is chosen when its audit share is known.
 """
@@ -47,7 +49,9 @@ class RiskInterval:
             "first_share": zeros,  # 0 before the first answer
             "least_share": zeros + 1.0,
             "guesses": zeros + _PRIOR_ANSWERS * alpha,
-            "low": zeros,  # sums of X, missing labels as 0 and as 1
+            "first_low": zeros,  # X of the first answer, missing labels as 0 and as 1
+            "first_high": zeros,
+            "low": zeros,  # sums of the other X
             "high": zeros,
             "low_squares": zeros,  # sums of (X - m)^2
             "high_squares": zeros,
@@ -67,6 +71,7 @@ class RiskInterval:
         for side, assumed in (("low", 0.0), ("high", 1.0)):
             shown_M = np.where(missing_M, assumed, loss_M)
             x_M = guess_M + np.where(audited_M, (shown_M - guess_M) / share_M, 0.0)
+            s[f"first_{side}"] = np.where(begun_M, s[f"first_{side}"], x_M)
             s[side] = s[side] + np.where(begun_M, x_M, 0.0)
             squares_M = np.where(begun_M, (x_M - centre_M) ** 2, 0.0)
             s[f"{side}_squares"] = s[f"{side}_squares"] + squares_M
@@ -75,12 +80,25 @@ class RiskInterval:
         s["guesses"] = s["guesses"] + guess_M
         s["answers"] = s["answers"] + 1
 
+    def restore(self, stored: State) -> None:
+        """Continue from a state.
+
+        One that was stored before the first answer counted in the estimate gets the mean of the
+        others for it, so that the estimate stays what it was.
+        """
+        others_M = np.maximum(stored["answers"] - 1, 1)
+        means = {f"first_{side}": stored[side] / others_M for side in ("low", "high")}
+        self.state = means | stored
+
     def estimate(self) -> Array:
-        """The unbiased estimate of the running mean, cut to [0, 1]; 0.5 before the second
-        answer. Where labels are missing it is the middle of what they allow."""
-        s, counted_M = self.state, self.state["answers"] - 1
-        middle_M = (s["low"] + s["high"]) / 2 / np.maximum(counted_M, 1)
-        return np.where(counted_M > 0, np.clip(middle_M, 0, 1), 0.5)
+        """The unbiased estimate of the running mean, cut to [0, 1]; 0.5 before the first answer.
+
+        Where labels are missing it is the middle of what they allow.
+        """
+        s, n_M = self.state, self.state["answers"]
+        low_M, high_M = (s[side] + s[f"first_{side}"] for side in ("low", "high"))
+        middle_M = (low_M + high_M) / 2 / np.maximum(n_M, 1)
+        return np.where(n_M > 0, np.clip(middle_M, 0, 1), 0.5)
 
     def interval(self) -> tuple[Array, Array]:
         """Lower and upper ends, in [0, 1]."""
@@ -101,17 +119,19 @@ class RiskInterval:
         return np.where(lambda_MK < rho_M1, offset_MK, -np.inf), lambda_MK
 
     def _radius(self, squares_M: Array) -> Array:
-        """The deviation at which the mixture reaches 2 / delta.
+        """The deviation at which the mixture reaches 2 / delta; infinity where it never does.
 
         Newton steps on a convex, growing function from above its root stay above it, so that the
         result covers however many steps are taken.
         """
         offset_MK, lambda_MK = self._terms(squares_M)
+        some_M = np.asarray(np.isfinite(offset_MK).any(1))
+        offset_MK = np.where(some_M[:, None], offset_MK, 0.0)
         radius_M = ((self._log_bar - offset_MK) / lambda_MK).min(1)
         for _ in range(_NEWTON_STEPS):
             value_M, slope_M = _log_sum(offset_MK, lambda_MK, radius_M)
             radius_M = radius_M - (value_M - self._log_bar) / slope_M
-        return np.asarray(radius_M)
+        return np.where(some_M, radius_M, np.inf)
 
 
 def _log_sum(offset_MK: Array, lambda_MK: Array, deviation_M: Array) -> tuple[Array, Array]:

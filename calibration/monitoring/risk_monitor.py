@@ -182,7 +182,7 @@ class RiskMonitor:
         monitors.labels_M = np.array([float(state["labels"])])
         monitors.model.state = _arrays(state["model"])
         monitors.test.state = _arrays(state["test"])
-        monitors.sequence.state = _arrays(state["sequence"])
+        monitors.sequence.restore(_arrays(state["sequence"]))
         return monitor
 
 

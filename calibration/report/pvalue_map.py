@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.certificate import Certificate
-from calibration.certificate.certify import Tested, explaining_policy, target_level
+from calibration.certificate.fitting.tested import Tested, explaining_policy, target_level
 from calibration.certificate.levels import CertifiedLevel, Level
 from calibration.certificate.verify import tested_again
 from calibration.policy.exit_rule import NEVER, ExitPolicy

@@ -11,6 +11,8 @@ from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.policy.exit_search import find_exits
+from calibration.policy.voting import NO_ANSWER
+from calibration.simulation.replay import outcomes
 from calibration.simulation.risks import SELECTIVE
 from calibration.traces.recorded import RecordedQuestion, RecordedSeries
 from calibration.traces.traces import Traces
@@ -64,13 +66,13 @@ def choose_recorded(
 
 def _figures(policies: Sequence[ExitPolicy], traces: Traces) -> NDArray[np.float64]:
     """Of each rollout (R), for each policy: wrong, answered, and its share of the mean tokens."""
-    exits = find_exits(policies, traces.tokens_RC, traces.confidence_RC, traces.final_R)
-    answered_RT, stop_RT = exits.answered_RT, exits.stop_RT
-    wrong_RT = answered_RT & ~np.take_along_axis(traces.correct_RC, stop_RT, axis=1)
+    found = outcomes(traces, policies)
+    wrong_RT = found.answered_DT & ~found.correct_DT
+    stops = find_exits(policies, traces.tokens_RC, traces.confidence_RC, traces.final_R)
     spent_RC = traces.tokens_RC + traces.answer_tokens_RC
     whole = np.take_along_axis(spent_RC, traces.final_R[:, None], axis=1).mean()
-    spent_RT = np.take_along_axis(spent_RC, stop_RT, axis=1) / whole
-    return np.hstack([WRONG_WEIGHT * wrong_RT, answered_RT, spent_RT]).astype(np.float64)
+    spent_RT = np.take_along_axis(spent_RC, stops.stop_RT, axis=1) / whole
+    return np.hstack([WRONG_WEIGHT * wrong_RT, found.answered_DT, spent_RT]).astype(np.float64)
 
 
 def _closest(figures_RF: NDArray[np.float64], traces: Traces) -> NDArray[np.intp]:
@@ -92,6 +94,7 @@ def _closest(figures_RF: NDArray[np.float64], traces: Traces) -> NDArray[np.intp
 
 def _question(traces: Traces, row: int, texts: Mapping[str, str]) -> RecordedQuestion:
     end = int(traces.final_R[row]) + 1
+    readings = zip(traces.correct_RC[row, :end], traces.answer_class_RC[row, :end], strict=True)
     problem = traces.problem_ids[traces.problem_R[row]]
     confidence = traces.confidence_RC[row, :end].tolist()
     return RecordedQuestion(
@@ -100,5 +103,5 @@ def _question(traces: Traces, row: int, texts: Mapping[str, str]) -> RecordedQue
         tokens=tuple(traces.tokens_RC[row, :end].tolist()),
         confidence=tuple(float(f"{one:.{CONFIDENCE_DIGITS}g}") for one in confidence),
         answer_tokens=tuple(traces.answer_tokens_RC[row, :end].tolist()),
-        right="".join("01"[int(one)] for one in traces.correct_RC[row, :end]),
+        right="".join("-" if given == NO_ANSWER else "01"[int(right)] for right, given in readings),
     )

@@ -6,7 +6,7 @@ alone. So a test costs fewer labels, and stays the same test: whatever stands fo
 other problems, every loss and every p-value is what the true labels give.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,19 +14,23 @@ from numpy.typing import NDArray
 
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.policy.voting import NO_ANSWER
-from calibration.simulation.procedure import Procedure
-from calibration.simulation.replay import replay
-from calibration.simulation.risks import Risk
+from calibration.simulation.procedure import Draws, Procedure, simulate
+from calibration.simulation.risks import Loss, Outcomes, Risk
+from calibration.simulation.simulator import Simulator
 from calibration.traces.traces import Traces
+
+BLOCK = 1 << 20
+"""Rollouts x (policies + readings) simulated at a time; the result does not depend on it."""
 
 
 def labels_needed(
     traces: Traces, policies: Sequence[ExitPolicy], risk: Risk, procedure: Procedure
 ) -> NDArray[np.bool_]:
-    """Which problems (P) have a loss that depends on which of their answers is right.
+    """Which problems (P) have a draw whose loss depends on which of their answers is right.
 
     It reads which answers are equal, and no label. The policies must be those of the test. Figures
-    other than losses, such as the share of right answers, need every label.
+    other than losses, such as the share of right answers, need every label. The cost is that of one
+    replay, however many answers a problem has.
 
     Args:
         traces: recorded problems, labelled or not.
@@ -37,22 +41,52 @@ def labels_needed(
     Raises:
         CalibrationError: a problem has too few rollouts, or a policy does not fit the risk.
     """
-    alone = replace(traces, groups=(None,) * traces.n_problems)
-    answers_P = [
-        np.setdiff1d(traces.answer_class_RC[traces.problem_R == p], [NO_ANSWER])
-        for p in range(traces.n_problems)
-    ]
-
-    def losses_if(correct_RC: NDArray[np.bool_]) -> NDArray[np.float64]:
-        labelled = replace(alone, correct_RC=correct_RC)
-        return replay(labelled, policies, risk, procedure).losses.loss_UT[labelled.unit_P]
-
-    first_PT = losses_if(np.zeros_like(traces.correct_RC))
+    risk.check_policies(policies)
+    draws = simulate(traces, procedure)
+    simulator = Simulator(traces, policies, procedure.vote)
     needed_P = np.zeros(traces.n_problems, dtype=np.bool_)
-    for number in range(max(map(len, answers_P))):
-        right_P = np.array([found[min(number, len(found) - 1)] if len(found) else NO_ANSWER
-                            for found in answers_P])  # fmt: skip
-        right_R1 = right_P[traces.problem_R, None]
-        loss_PT = losses_if((traces.answer_class_RC == right_R1) & (right_R1 != NO_ANSWER))
-        needed_P |= (loss_PT != first_PT).any(axis=1)
+    for rows, drawn in _blocks(traces, draws, len(policies)):
+        stopped = simulator.stopped(np.arange(rows.start, rows.stop))
+        rollout_DN = draws.rollout_DN[drawn] - rows.start
+        given_DT, full_D = stopped.answer_classes(rollout_DN)
+        needed_D = _needed(risk, stopped.outcomes(rollout_DN), given_DT, full_D)
+        needed_P[draws.problem_D[drawn][needed_D]] = True
     return needed_P
+
+
+def _needed(
+    risk: Risk, outcomes: Outcomes, given_DT: NDArray[np.int64], full_D: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which draws (D) lose something else if the answer given, or the full budget's, is right.
+
+    A loss sees no more of a label than whether these two are right. They are right together where
+    they are equal, and one at a time elsewhere.
+    """
+
+    def loss(*, given: bool, full: bool) -> Loss:
+        found, _ = risk.loss(
+            replace(
+                outcomes,
+                correct_DT=given & (given_DT != NO_ANSWER),
+                full_correct_D=full & (full_D != NO_ANSWER),
+            )
+        )
+        return found
+
+    neither_DT = loss(given=False, full=False)
+    one_DT = loss(given=True, full=False) != neither_DT
+    one_DT |= loss(given=False, full=True) != neither_DT
+    both_DT = loss(given=True, full=True) != neither_DT
+    return np.asarray(np.where(given_DT == full_D[:, None], both_DT, one_DT).any(axis=1))
+
+
+def _blocks(traces: Traces, draws: Draws, n_policies: int) -> Iterator[tuple[slice, slice]]:
+    """The rows and the draws of a few problems at a time; both are sorted by problem."""
+    row_P = np.append(0, np.cumsum(traces.rollouts_P))
+    draw_P = np.searchsorted(draws.problem_D, np.arange(traces.n_problems + 1))
+    width = n_policies + traces.tokens_RC.shape[1]
+    per_problem = width * int(max(traces.rollouts_P.max(), np.diff(draw_P).max()))
+    size = max(1, BLOCK // per_problem)
+    for first in range(0, traces.n_problems, size):
+        end = min(first + size, traces.n_problems)
+        yield slice(row_P[first], row_P[end]), slice(draw_P[first], draw_P[end])

@@ -137,6 +137,31 @@ class StoppedRollouts:
             full_tokens_D=full_tokens_D,
         )
 
+    def answer_classes(
+        self, rollout_DN: NDArray[np.intp]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The class of each draw's answer under each policy (D, T), and at the full budget (D).
+
+        NO_ANSWER where none is given. No label is read.
+        """
+        of = self.simulator
+        given_DT = self._class_given(self.stop_RT, rollout_DN, of.min_share_T, of.min_lead_T)
+        never = np.array([FULL_BUDGET.lambda_stop])
+        full_D1 = self._class_given(self.full_R1, rollout_DN, np.zeros(1), never)
+        return given_DT, full_D1[:, 0]
+
+    def _class_given(
+        self,
+        stop_RT: NDArray[np.unsignedinteger[Any]],
+        rollout_DN: NDArray[np.intp],
+        min_share_T: NDArray[np.float64],
+        min_lead_T: NDArray[np.float64],
+    ) -> NDArray[np.int64]:
+        if rollout_DN.shape[1] == 1:
+            return _take(self.outcomes_of.class_RS, stop_RT, rollout_DN[:, 0])
+        merged = self._vote(stop_RT, rollout_DN, min_share_T, min_lead_T)
+        return np.where(merged.answered_DT, merged.of_winner(merged.class_NDT), NO_ANSWER)
+
     def _alone(
         self,
         stop_RT: NDArray[np.unsignedinteger[Any]],
@@ -159,7 +184,19 @@ class StoppedRollouts:
         min_lead_T: NDArray[np.float64],
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Outcome and share of the vote, draws x policies."""
+        merged = self._vote(stop_RT, rollout_DN, min_share_T, min_lead_T)
+        flags_DT = merged.of_winner(merged.outcome_NDT) % _TOKENS
+        tokens_DT = (merged.outcome_NDT // _TOKENS).sum(axis=0)
+        return tokens_DT * _TOKENS + np.where(merged.answered_DT, flags_DT, 0), merged.share_DT
 
+    def _vote(
+        self,
+        stop_RT: NDArray[np.unsignedinteger[Any]],
+        rollout_DN: NDArray[np.intp],
+        min_share_T: NDArray[np.float64],
+        min_lead_T: NDArray[np.float64],
+    ) -> "_Voted":
+        """The samples of each draw, after some were ended by the vote, and their vote."""
         samples = self._samples(stop_RT, rollout_DN)
         stops_T = min_lead_T <= 1
         if stops_T.any():
@@ -172,10 +209,8 @@ class StoppedRollouts:
         answered_DT = is_answered(
             rollout_DN.shape[1], votes.sample_X >= 0, votes.share_X, min_share_T
         )
-        winner_1DT = np.maximum(votes.sample_X, 0)[None]
-        flags_DT = np.take_along_axis(outcome_NDT, winner_1DT, axis=0)[0] % _TOKENS
-        tokens_DT = (outcome_NDT // _TOKENS).sum(axis=0)
-        return tokens_DT * _TOKENS + np.where(answered_DT, flags_DT, 0), votes.share_X
+        winner_DT = np.maximum(votes.sample_X, 0)
+        return _Voted(outcome_NDT, class_NDT, winner_DT, votes.share_X, answered_DT)
 
     def _samples(
         self, stop_RT: NDArray[np.unsignedinteger[Any]], rollout_DN: NDArray[np.intp]
@@ -214,6 +249,29 @@ class StoppedRollouts:
         outcome_NDT[ended_NDT] = (tokens_NDT * _TOKENS)[ended_NDT]
         class_NDT[ended_NDT] = NO_ANSWER
         weight_NDT[ended_NDT] = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Voted:
+    """The votes of draws (D) of several samples (N) under policies (T).
+
+    Attributes:
+        outcome_NDT: outcome of each sample, as in `_StopOutcomes`.
+        class_NDT: class of its answer.
+        winner_DT: the sample whose answer wins; the first if none has an answer.
+        share_DT: the winner's share of the vote.
+        answered_DT: whether the draw is answered.
+    """
+
+    outcome_NDT: NDArray[np.int64]
+    class_NDT: NDArray[np.int64]
+    winner_DT: NDArray[np.intp]
+    share_DT: NDArray[np.float64]
+    answered_DT: NDArray[np.bool_]
+
+    def of_winner(self, value_NDT: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The winner's value in each draw."""
+        return np.asarray(np.take_along_axis(value_NDT, self.winner_DT[None], axis=0)[0])
 
 
 def _of_samples(

@@ -39,6 +39,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from calibration.simulation.losses import Losses
 
@@ -81,6 +82,25 @@ def units_until(losses: Losses, alpha: float, level_T: Array) -> Array:
         if np.isfinite(until_T).all():
             break
     return until_T
+
+
+def fewest_right(alpha: float, level: float) -> int:
+    """The units, all of weight 1 and without a loss, after which the p-value is at most a level."""
+    growth_B = np.log1p(BETS * alpha / (1 - alpha))
+
+    def log_wealth(units: int) -> float:
+        return float(special.logsumexp(units * growth_B) - np.log(len(BETS)))
+
+    too_few, enough = 0, 1
+    while log_wealth(enough) < -np.log(level):
+        too_few, enough = enough, 2 * enough
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if log_wealth(middle) < -np.log(level):
+            too_few = middle
+        else:
+            enough = middle
+    return enough
 
 
 def _play(losses: Losses, alpha_G: Array | float) -> Array:

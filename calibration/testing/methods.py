@@ -89,6 +89,11 @@ def share_learned_from(method: Method, risk: Risk, n_units: int) -> float:
     return RESCALE_SHARE if rescales or method is Method.RESCALED_CHAINS else 0.0
 
 
+def units_tested(method: Method, risk: Risk, n_units: int) -> int:
+    """The units that are left to test on, if a method must learn from a part of them."""
+    return n_units - round(share_learned_from(method, risk, n_units) * n_units)
+
+
 def split_traces(method: Method, risk: Risk, traces: Traces) -> tuple[Traces | None, Traces]:
     """The problems to learn from (None if the method needs none) and the problems to test on.
 

@@ -14,12 +14,13 @@ from scipy import special
 
 from calibration.errors import CalibrationError
 from calibration.simulation.losses import Losses
-from calibration.testing.anytime import anytime_p_values, anytime_p_values_over
+from calibration.testing.anytime import anytime_p_values, anytime_p_values_over, fewest_right
 from calibration.testing.betting import betting_p_values, betting_p_values_over
 
 TARGET_LEVEL = 0.05
 # Steps of 1%: a bound exceeds its exact inversion by at most 1%, or by 0.001.
 _ALPHAS = np.geomspace(1, 1e-3, 695)[1:]
+_MOST_PLAYED = 10_000
 
 
 class PValue(StrEnum):
@@ -160,6 +161,31 @@ def upper_bounds(losses: Losses, delta: float, kind: PValue, seed: int = 0) -> N
     return _last_rejected(p_LT, delta)
 
 
+def smallest_certifiable(
+    losses: Losses, delta: float, kind: PValue, seed: int = 0, above: float = 0.0
+) -> NDArray[np.float64]:
+    """For each policy (T) the smallest alpha at which it is certified at delta; at most 1.
+
+    That is `upper_bounds`, except where a test by bets rejects alphas that the risk on these very
+    problems is not below: then it is the next alpha of the grid above this risk.
+
+    Args:
+        losses: see `upper_bounds`.
+        delta: see `upper_bounds`.
+        kind: see `upper_bounds`.
+        seed: see `upper_bounds`.
+        above: an alpha that was tested at delta and not certified.
+
+    Raises:
+        CalibrationError: see `upper_bounds`.
+    """
+    bound_T = upper_bounds(losses, delta, kind, seed)
+    refused_T = np.maximum(losses.risk_T, above)
+    rising = np.append(_ALPHAS[::-1], 1.0)
+    next_T = rising[np.searchsorted(rising, np.minimum(refused_T, 1 - 1e-12), side="right")]
+    return np.where(bound_T > refused_T, bound_T, next_T)
+
+
 def upper_bound_of_totals(
     total_loss: float, total_weight: float, n_units: int, delta: float, kind: PValue
 ) -> float | None:
@@ -256,6 +282,29 @@ def fewest_problems(alpha: float, delta: float) -> int:
     require_rate("delta", delta)
     fewest = math.log(delta) / math.log1p(-alpha)  # infinite if alpha is tiny
     return math.ceil(fewest) if fewest < sys.maxsize else sys.maxsize
+
+
+def fewest_units(alpha: float, delta: float, kind: PValue) -> int:
+    """The smallest number of units, all answered and right, with which this test certifies alpha.
+
+    It is `fewest_problems` or hardly more, but up to half as many more for the anytime test. For
+    the betting test, beyond 10,000 it is `fewest_problems`, a lower bound.
+
+    Raises:
+        CalibrationError: alpha or delta is not in (0, 1).
+    """
+    fewest = fewest_problems(alpha, delta)
+    if kind is PValue.ANYTIME:
+        return fewest_right(alpha, delta)
+    if kind is PValue.BETTING:
+        while fewest < _MOST_PLAYED and _p_value_if_right(fewest, alpha, delta) > delta:
+            fewest += 1
+    return fewest
+
+
+def _p_value_if_right(n: int, alpha: float, delta: float) -> float:
+    right = Losses.unweighted(np.zeros((n, 1)))
+    return float(betting_p_values_over(right, np.array([alpha]), 0, delta)[0])
 
 
 def require_rate(name: str, value: float) -> None:

@@ -16,7 +16,8 @@ class RecordedQuestion:
         confidence: raw confidence there, so that every certified policy stops where the engine
             would.
         answer_tokens: tokens of the answer that stopping there would give.
-        right: "1" for each reading whose answer is right, "0" for the others.
+        right: of each reading, "1" if its answer is right, "0" if it is wrong, and "-" if it cannot
+            be read: stopping there would give none.
     """
 
     id: str

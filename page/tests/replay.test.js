@@ -11,6 +11,13 @@ test("a recorded question ends as the rule would end it", () => {
   assert.deepEqual(replayed({ ...policy, lambda_high: 0.5 }, recorded), { stop: 1, exit: "high", outcome: "wrong", tokens: 68 });
 });
 
+test("an answer that cannot be read is none", () => {
+  const unread = { ...recorded, right: "0--" };
+  assert.deepEqual(replayed(policy, unread), { stop: 2, exit: "end", outcome: "abstained", tokens: 84 });
+  assert.equal(replayed({ ...policy, lambda_high: 0.5 }, unread).outcome, "abstained");
+  assert.equal(replayed({ ...policy, lambda_high: 0.4 }, unread).outcome, "wrong");
+});
+
 test("at its end the smoothed confidence decides whether it answers", () => {
   assert.equal(replayed({ ...policy, smoothing: 0.5 }, recorded).outcome, "abstained"); // 0.585
 });

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from calibration.certificate.certify import check_alphas
+from calibration.certificate.fitting.request import ALPHAS, DELTA, check_alphas
 from calibration.certificate.kinds import Kind
 from calibration.certificate.sequential import WHY_ALONE
 from calibration.errors import CalibrationError
@@ -19,7 +19,7 @@ from calibration.simulation.groups import Average, groups_of_sizes
 from calibration.simulation.risks import risk_named
 from calibration.testing.fwer import Promise, delta_per_level
 from calibration.testing.joint import levels_delta, requested
-from calibration.testing.methods import Method, share_learned_from
+from calibration.testing.methods import Method, units_tested
 from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.table import KIND
@@ -68,8 +68,8 @@ class CalibrationRequest:
     """
 
     risk: RiskName = RiskName.SELECTIVE
-    alphas: tuple[float, ...] = (0.05, 0.1, 0.2)
-    delta: float = 0.1
+    alphas: tuple[float, ...] = ALPHAS
+    delta: float = DELTA
     promise: Promise = Promise.SIMULTANEOUS
     samples: int = 1
     vote: VoteRule = VoteRule.CONFIDENCE
@@ -158,8 +158,7 @@ class CalibrationRequest:
         if self.sequential:
             return
         units = set(map(_unit, problems))
-        share = share_learned_from(self.method, risk_named(self.risk), len(units))
-        tested = len(units) - round(share * len(units))
+        tested = units_tested(self.method, risk_named(self.risk), len(units))
         alpha = max(self.alphas)
         needed = fewest_problems(
             alpha, delta_per_level(self._levels_delta, self.alphas, self.promise)

@@ -37,7 +37,7 @@ from calibration import (
     read_traces,
     replay,
 )
-from calibration.certificate.certify import target_level
+from calibration.certificate.fitting.tested import target_level
 from calibration.files import write_text
 from calibration.testing.families import Family
 from calibration.testing.learned_path import TOKEN_PRICE, choose_certified

@@ -50,7 +50,8 @@ from calibration import (
     family_of_chains,
     risk_named,
 )
-from calibration.certificate.certify import certify_policies, default_p_value
+from calibration.certificate.certify import default_p_value
+from calibration.certificate.fitting.tested import certify_policies
 from calibration.policy.exit_rule import NEVER
 from calibration.testing.families import full_budget
 from calibration.testing.fwer import delta_per_level

@@ -57,7 +57,7 @@ def outcomes() -> dict[float, list[str]]:
     for at, level in enumerate(demo["levels"]):
         right = [one.right[exits.stop_RT[row, at]] for row, one in enumerate(recorded.questions)]
         found[level["alpha"]] = [
-            ("right" if is_right == "1" else "wrong") if answered else "abstained"
+            {"1": "right", "0": "wrong", "-": "abstained"}[is_right] if answered else "abstained"
             for is_right, answered in zip(right, exits.answered_RT[:, at], strict=True)
         ]
     return found

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import Promise
-from calibration.certificate.certify import target_level
+from calibration.certificate.fitting.tested import target_level
 from calibration.simulation.losses import Losses
 from calibration.testing.learned_path import TOKEN_PRICE, choose_policy
 from calibration.testing.p_values import PValue, p_value_table

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibration import ExitPolicy, Promise
-from calibration.certificate.certify import certify_policies
+from calibration.certificate.fitting.tested import certify_policies
 from calibration.simulation.losses import Losses
 from calibration.simulation.replay import Replay
 from calibration.testing.chains import Chain, family_of_chains

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from calibration import Certificate, CertifiedLevel, InfeasibleAlpha, Promise, certify
-from calibration.certificate.certify import certify_policies
+from calibration.certificate.fitting.tested import certify_policies
 from calibration.simulation.risks import SELECTIVE
 from calibration.testing.p_values import PValue, p_value_table
 from tests.statistical.fits import Setting, fits

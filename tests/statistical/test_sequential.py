@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calibration import Promise, Traces
 from calibration.certificate import batches
 from calibration.certificate.batches import Batches
-from calibration.certificate.certify import certify_policies
+from calibration.certificate.fitting.tested import certify_policies
 from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.simulation.losses import Losses
 from calibration.simulation.risks import RISKS

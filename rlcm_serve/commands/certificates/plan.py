@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from calibration import KindsPlan, Plan, Traces
     from calibration.testing.until import Until
 
-MANY = 1000
-"""Units that a design expects if the forecast does not say how many are enough."""
-
 
 def plan(
     pilot: Annotated[Path, typer.Argument(help="Traces of a pilot: 50 to 200 labelled problems.")],
@@ -111,8 +108,8 @@ def plan(
         how |= shares
     found = _forecast(recorded, by, **asked, **how)
     if design is not None and not isinstance(found, KindsPlan):
-        expected = max((enough for enough in found.enough.values() if enough), default=MANY)
-        sequential_design(recorded, expected, order=recorded, **asked, **shares).save(design)
+        begun = sequential_design(recorded, found.expected_units, order=recorded, **asked, **shares)
+        begun.save(design)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
         return

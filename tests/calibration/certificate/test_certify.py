@@ -39,7 +39,7 @@ from calibration import (
     verify,
     write_traces,
 )
-from calibration.certificate.certify import check_alphas
+from calibration.certificate.fitting.request import check_alphas
 from calibration.simulation.groups import Average, Groups
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import RISKS

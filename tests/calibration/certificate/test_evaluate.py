@@ -23,7 +23,8 @@ from calibration import (
     replay,
     replay_certificate,
 )
-from calibration.certificate.evaluate import resolve_risk
+from calibration.certificate.evaluate import _intervals, resolve_risk
+from calibration.simulation.losses import Losses
 from tests.calibration.recordings import in_groups, several_rollouts, sure
 
 EAGER = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.6, lambda_answer=0.5)
@@ -238,3 +239,18 @@ def test_the_risk_of_a_certificate(certificate: Certificate) -> None:
     assert resolve_risk(of_own, own) is own
     with pytest.raises(CalibrationError, match=r"bounds the custom loss 'cost': give .* --loss"):
         resolve_risk(of_own, None)
+
+
+@pytest.mark.parametrize("weight", [0.1, 0.25, 0.5, 0.75])
+@pytest.mark.parametrize("n", [2, 3, 10])
+@pytest.mark.parametrize("wrong", [0.0, 0.5, 1.0])
+def test_the_interval_holds_the_risk_where_less_than_one_question_is_answered(
+    weight: float, n: int, wrong: float
+) -> None:
+    """Equal units show no spread; their weights may sum to less than 1."""
+    losses = Losses(np.full((n, 1), wrong * weight), np.full((n, 1), weight))
+    ((low, high),) = _intervals(losses)
+    assert 0 <= low <= losses.risk_T[0] == pytest.approx(wrong)
+    assert losses.risk_T[0] <= high <= 1
+    ((less_low, less_high),) = _intervals(losses.take(np.arange(n - 1)))
+    assert less_high - less_low >= high - low, "fewer answers say less"

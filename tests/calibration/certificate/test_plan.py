@@ -1,11 +1,13 @@
 """A forecast from a pilot: its counts, and its agreement with later calibrations."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from calibration import (
+    SELECTIVE,
     CalibrationError,
     Promise,
     Traces,
@@ -16,7 +18,13 @@ from calibration import (
     plan_kinds,
 )
 from calibration.certificate.certify_kinds import ENOUGH
+from calibration.certificate.design import Design
+from calibration.certificate.fitting.request import DesignRequest
 from calibration.certificate.plan import LIKELY, Plan
+from calibration.certificate.sequential import sequential_design
+from calibration.simulation.drawn_units import drawn_units
+from calibration.testing.until import labels_until
+from tests.calibration.recordings import in_groups, several_rollouts
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +76,98 @@ def test_it_forecasts_what_new_problems_then_give(forecast: Plan, world) -> None
     ]
     foretold = next(each for each in forecast.forecasts if (each.n, each.alpha) == (100, 0.3))
     assert foretold.certified == pytest.approx(np.mean(made), abs=0.3)
+
+
+@pytest.mark.parametrize("risk", ["selective", "error", "regret"])
+@pytest.mark.parametrize("n", [140, 160, 990, 1000])
+def test_a_forecast_is_of_the_design_that_a_fit_has_by_default(
+    pilot: Traces, world, monkeypatch: pytest.MonkeyPatch, risk: str, n: int
+) -> None:
+    """Below and above the sizes from which on a scale and a path are learned."""
+    designs: list[Design] = []
+    design_of = DesignRequest.design
+
+    def kept(request: DesignRequest, *args: object, **named: object) -> Design:
+        designs.append(design_of(request, *args, **named))
+        return designs[-1]
+
+    monkeypatch.setattr(DesignRequest, "design", kept)
+    asked = {"risk": risk, "alphas": (0.3, 0.4), "delta": 0.2}
+    plan(pilot, **asked, sizes=(n,), repeats=1, sequential=False)
+    forecast = designs[0]
+    designs.clear()
+    made = certify(world.draw(np.random.default_rng(2), n), **asked)
+    (fitted,) = designs
+    assert fitted.tested == made.tested
+    for name in ("risk", "alphas", "delta", "promise", "procedure", "groups", "n_order_problems"):
+        assert getattr(forecast, name) == getattr(fitted, name)
+    assert forecast.tested.source == fitted.tested.source
+    assert forecast.tested.correction is fitted.tested.correction
+    learned = 0 if n < 150 or risk == "regret" else round(0.1 * n)
+    assert fitted.n_order_problems == learned
+    assert ("learned from 100 other problems" in fitted.tested.source) == (learned == 100)
+
+
+def test_the_design_of_a_size_is_that_of_a_fit_on_such_problems(
+    pilot: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Policy for policy: a fit that learns from the same problems tests the same."""
+    learned_from: list[Traces | None] = []
+    designs: list[Design] = []
+    design_of = DesignRequest.design
+
+    def kept(
+        request: DesignRequest, recording: Traces, n_units: int, order: Traces | None = None,
+        **named: object,
+    ) -> Design:  # fmt: skip
+        learned_from.append(order)
+        designs.append(design_of(request, recording, n_units, order, **named))
+        return designs[-1]
+
+    monkeypatch.setattr(DesignRequest, "design", kept)
+    asked = {"alphas": (0.3,), "promise": "pointwise"}
+    for n in (300, 1000):
+        learned_from.clear()
+        designs.clear()
+        plan(pilot, **asked, sizes=(n,), repeats=1, sequential=False)
+        order, forecast = learned_from[0], designs[0]
+        assert order is not None
+        assert order.n_units == n // 10
+        tested = drawn_units(pilot, np.arange(n - n // 10) % pilot.n_units)
+        order = replace(order, problem_ids=tuple(f"other {name}" for name in order.problem_ids))
+        assert certify(tested, **asked, order=order).tested == forecast.tested
+
+
+def test_the_sequential_forecast_is_of_the_design_that_the_command_writes(pilot: Traces) -> None:
+    asked = {"alphas": (0.3,), "promise": "pointwise"}
+    found = plan(pilot, **asked, sizes=(100, 400), repeats=40)
+    assert found.expected_units == max(found.enough.values())
+    design = sequential_design(pilot, found.expected_units, order=pilot, **asked)
+    until = labels_until(
+        design.measure(pilot, SELECTIVE).losses, design.tested, (0.3,), 0.1, Promise.POINTWISE,
+        400, 200, np.random.default_rng(1),
+    )  # fmt: skip
+    assert found.sequential[0.3].half == pytest.approx(until[0.3].half, rel=0.25)
+    nothing = plan(pilot, alphas=(0.01,), sizes=(20,), repeats=2, sequential=False)
+    assert nothing.expected_units == 1000
+
+
+def test_units_that_are_drawn_twice_are_two(world) -> None:
+    traces = several_rollouts(world.draw(np.random.default_rng(6), 24), 2)
+    pairs = in_groups(traces, 3)
+    drawn = drawn_units(pairs, np.array([2, 0, 2]))
+    assert (drawn.n_units, drawn.n_problems, drawn.n_rollouts) == (3, 9, 18)
+    assert sorted(Counter(drawn.groups).values()) == [3, 3, 3]
+    content = {
+        unit: sorted(np.array(pairs.contents_P, dtype=object)[pairs.unit_P == unit])
+        for unit in (0, 2)
+    }
+    found = [
+        sorted(np.array(drawn.contents_P, dtype=object)[drawn.unit_P == unit]) for unit in range(3)
+    ]
+    assert sorted(found) == sorted([content[2], content[0], content[2]])
+    alone = drawn_units(traces, np.array([5]))
+    assert (alone.n_problems, alone.groups) == (1, (None,))
 
 
 def test_where_every_question_is_answered_nothing_certified_means_the_full_budget(

@@ -19,6 +19,7 @@ from calibration import (
     verify,
 )
 from calibration.canonical import canonical_json
+from calibration.certificate import batches
 from calibration.certificate.batches import Batch, Batches
 from calibration.certificate.design import Design
 from calibration.certificate.sequential import certify_sequential, sequential_design
@@ -291,6 +292,20 @@ def test_what_comes_first_by_name_is_not_first_in_the_test(world: Any) -> None:
     order_U = batches.in_order(Losses.unweighted(place_U1), drawn).loss_UT[:, 0]
     assert sorted(order_U) == list(range(400))
     assert abs(np.corrcoef(order_U, np.arange(400))[0, 1]) < 0.15
+
+
+def test_names_are_hashed_once_however_many_batches_there_are(
+    traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = Batches("design")
+    for n in range(10, 60, 10):
+        several = several.extended(first(traces, n))
+    hashed: list[str] = []
+    digest = batches._digest
+    monkeypatch.setattr(batches, "_digest", lambda name: hashed.append(name) or digest(name))
+    losses = Losses.unweighted(np.zeros((50, 1)))
+    assert several.in_order(losses, first(traces, 50)).n_units == 50
+    assert len(hashed) == 50
 
 
 def test_pointwise_levels_have_all_of_delta_at_all_times(traces: Traces) -> None:

@@ -96,3 +96,50 @@ def test_the_interval_is_as_wide_as_the_normal_one_within_a_factor() -> None:
 def test_before_any_answer_every_risk_is_possible() -> None:
     monitor = RiskMonitor(0.1, 0.1)
     assert (monitor.interval(), monitor.risk()) == ((0.0, 1.0), None)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-60, 0).map(lambda power: 10.0**power), min_size=1, max_size=8))
+def test_there_is_an_interval_however_far_the_audit_share_falls(audit_shares: list[float]) -> None:
+    monitor = RiskMonitor(0.1, 0.1)
+    for number, share in enumerate(audit_shares):
+        monitor.add(float(number % 2), 0.9, share, audited=True)
+        low, high = monitor.interval()
+        risk = monitor.risk()
+        assert risk is not None
+        assert 0 <= low <= risk <= high <= 1
+
+
+def test_below_the_grid_of_the_first_share_every_risk_is_possible() -> None:
+    monitor = RiskMonitor(0.1, 0.1)
+    for _ in range(2000):
+        monitor.add(0.0, 0.9, 1.0, audited=True)
+    assert monitor.interval()[1] < 0.03
+    monitor.add(0.0, 0.9, 2e-5, audited=True)
+    assert monitor.interval() == (0.0, 1.0)
+
+
+def test_the_first_answer_counts_in_the_estimate() -> None:
+    monitor = RiskMonitor(0.1, 0.1)
+    monitor.add(1.0, 0.9, 1.0, audited=True)
+    assert monitor.risk() == 1.0
+    monitor.add(0.0, 0.9, 1.0, audited=True)
+    assert monitor.risk() == 0.5
+    missing = RiskMonitor(0.1, 0.1)
+    missing.add(None, 0.9, 1.0, audited=True, expired=True)
+    missing.add(0.0, 0.9, 1.0, audited=True)
+    assert missing.risk() == 0.25, "the missing label counts as half a loss"
+
+
+def test_the_estimate_is_unbiased_from_the_first_answer_on() -> None:
+    """Over both losses and both draws of two answers, with their probabilities."""
+    risk, share, mean = 0.3, 0.6, 0.0
+    for losses in product((0, 1), repeat=2):
+        for drawn in product((False, True), repeat=2):
+            interval, x, chance = RiskInterval(0.1, 0.1, 1), 0.0, 1.0
+            for loss, audited in zip(losses, drawn, strict=True):
+                x += give(interval, loss, 0.2, share, audited)
+                chance *= (risk if loss else 1 - risk) * (share if audited else 1 - share)
+            assert interval.estimate()[0] == pytest.approx(np.clip(x / 2, 0, 1))
+            mean += chance * x / 2
+    assert mean == pytest.approx(risk)

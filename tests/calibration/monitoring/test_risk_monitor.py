@@ -48,6 +48,20 @@ def test_a_monitor_continues_exactly_from_its_state(
     assert (second.interval(), second.log_wealth) == (whole.interval(), whole.log_wealth)
 
 
+def test_a_state_from_before_the_first_answer_counted_keeps_its_estimate() -> None:
+    monitor = RiskMonitor(0.1, 0.1)
+    for loss in (1.0, 0.0, 0.0, 1.0):
+        monitor.add(loss, 0.9, 1.0, audited=True)
+    stored = monitor.state()
+    for side in ("low", "high"):
+        del stored["sequence"][f"first_{side}"]
+    again = RiskMonitor.from_state(0.1, 0.1, stored)
+    assert again.risk() == pytest.approx(1 / 3), "the mean of the last three"
+    assert again.interval() == monitor.interval()
+    again.add(1.0, 0.9, 1.0, audited=True)
+    assert again.risk() == pytest.approx((1 / 3 + 0 + 0 + 1 + 1) / 5)
+
+
 def test_labels_that_nobody_drew_count_nothing() -> None:
     told, untold = RiskMonitor(0.1, 0.1), RiskMonitor(0.1, 0.1)
     for number in range(100):

@@ -8,10 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibration import Certificate, Traces, read_traces
+from calibration import Certificate, CertifiedLevel, Traces, read_traces
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.policy.exit_search import find_exits
-from calibration.report.recorded import QUESTIONS, choose_recorded
+from calibration.policy.voting import NO_ANSWER
+from calibration.report.recorded import (
+    QUESTIONS,
+    WRONG_WEIGHT,
+    _figures,
+    _question,
+    choose_recorded,
+)
+from calibration.simulation.replay import outcomes
 from calibration.traces.recorded import RecordedSeries
 
 ROOT = Path(__file__).parents[3]
@@ -46,7 +54,7 @@ def rows_of(recorded: RecordedSeries, series: Traces) -> list[int]:
             if series.final_R[row] == end - 1
             and tuple(series.tokens_RC[row, :end]) == one.tokens
             and np.allclose(series.confidence_RC[row, :end], one.confidence, rtol=1e-5)
-            and "".join("01"[int(right)] for right in series.correct_RC[row, :end]) == one.right
+            and _question(series, int(row), {}).right == one.right
         ]
         assert same, f"{one.id} was not recorded like this"
         rows.append(int(same[0]))
@@ -127,3 +135,21 @@ def test_there_are_none_where_a_dot_would_be_no_percentage(
         assert choose_recorded(other, series, on_test=True) is None
     uncertified = replace(certificate, levels=())
     assert choose_recorded(uncertified, series, on_test=True) is None
+
+
+def test_an_answer_that_cannot_be_read_is_none(certificate: Certificate, series: Traces) -> None:
+    """As in the certificate's own figures: it counts as unanswered, and not as wrong."""
+    unread_RC = np.random.default_rng(0).random(series.tokens_RC.shape) < 0.2
+    class_RC = np.where(unread_RC, NO_ANSWER, series.answer_class_RC)
+    some = replace(series, answer_class_RC=class_RC, correct_RC=series.correct_RC & ~unread_RC)
+    policies = [one.policy for one in certificate.levels if isinstance(one, CertifiedLevel)]
+    figures_RF = _figures(policies, some)
+    found, n = outcomes(some, policies), len(policies)
+    assert (figures_RF[:, n : 2 * n] == found.answered_DT).all()
+    wrong_RT = found.answered_DT & ~found.correct_DT
+    assert (figures_RF[:, :n] == WRONG_WEIGHT * wrong_RT).all()
+    shown = {row: _question(some, row, {}).right for row in range(0, some.n_rollouts, 20)}
+    assert set("".join(shown.values())) == set("01-")
+    for row, right in shown.items():
+        unread_C = class_RC[row, : len(right)] == NO_ANSWER
+        assert [one == "-" for one in right] == unread_C.tolist()

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibration import ERROR, REGRET, SELECTIVE, Risk, Traces, certify
+from calibration import ERROR, REGRET, SELECTIVE, ExitPolicy, Outcomes, Risk, Traces, certify
+from calibration.simulation import labels
 from calibration.simulation.labels import labels_needed
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import replay
@@ -86,7 +87,48 @@ def test_where_every_answer_counts_every_label_is_needed(traces: Traces) -> None
 def test_no_label_is_read(traces: Traces) -> None:
     policies = certify(traces, risk=REGRET, alphas=(0.3,), method="chains").tested.policies
     found = [
-        labels_needed(labels, policies, REGRET, Procedure()).tolist()
-        for labels in (traces, replace(traces, correct_RC=~traces.correct_RC))
+        labels_needed(labelled, policies, REGRET, Procedure()).tolist()
+        for labelled in (traces, replace(traces, correct_RC=~traces.correct_RC))
     ]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("risk", [SELECTIVE, ERROR, REGRET], ids=lambda risk: risk.name)
+def test_it_is_what_trying_each_answer_as_the_right_one_finds(
+    traces: Traces, risk: Risk, samples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policies = certify(
+        traces, risk=risk, alphas=(0.9,), samples=samples, method="chains"
+    ).tested.policies
+    procedure = Procedure(samples)
+    losses = [
+        replay(labelled, policies, risk, procedure).losses.loss_UT[labelled.unit_P]
+        for right in (-2, *range(traces.answer_class_RC.max() + 1))
+        for labelled in (replace(traces, correct_RC=traces.answer_class_RC == right),)
+    ]
+    tried_P = (np.stack(losses) != losses[0]).any(axis=(0, 2))
+    assert tried_P.any()
+    assert (labels_needed(traces, policies, risk, procedure) == tried_P).all()
+    monkeypatch.setattr(labels, "BLOCK", 1)  # a block for each problem
+    assert (labels_needed(traces, policies, risk, procedure) == tried_P).all()
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_it_costs_as_much_with_many_answers_as_with_two(traces: Traces, samples: int) -> None:
+    simulated: list[int] = []
+
+    def counted(outcomes: Outcomes) -> np.ndarray:
+        simulated.append(outcomes.answered_DT.size)
+        return ~outcomes.correct_DT
+
+    policies = [ExitPolicy(lambda_high=high, answer_on_low=True) for high in (0.5, 0.7, 0.9)]
+    risk = Risk.custom("counted", counted, answers_always=True)
+    every_RC = np.arange(traces.answer_class_RC.size).reshape(traces.answer_class_RC.shape)
+    totals = []
+    for class_RC in (traces.answer_class_RC % 2, every_RC % 18):
+        simulated.clear()
+        some = replace(traces, answer_class_RC=class_RC)
+        assert labels_needed(some, policies, risk, Procedure(samples)).all()
+        totals.append(sum(simulated))
+    assert totals[0] == totals[1]

@@ -6,6 +6,7 @@ import { spread } from "../watch/gutter.js";
 import { ticksUpTo } from "../watch/reach.js";
 import { canStopHigh, canStopLow } from "../watch/rule.js";
 import { SHAPES } from "./dots.js";
+import { outcomeAt } from "./replay.js";
 
 /**
  * @typedef {import("./replay.js").Recorded} Recorded
@@ -66,7 +67,7 @@ export function chart() {
     parts.done.setAttribute("points", points.slice(0, stopped + 1).join(" "));
     parts.rest.setAttribute("points", upTo < end.stop ? "" : points.slice(end.stop).join(" "));
     replace(parts.axes, axes(x, y, whole, width));
-    replace(parts.marks, tokens.map((at, i) => i <= upTo && reading(x(at), y(read[i] ?? 0), recorded.right[i] === "1" ? "right" : "wrong", i <= end.stop)));
+    replace(parts.marks, tokens.map((at, i) => i <= upTo && reading(x(at), y(read[i] ?? 0), outcomeAt(recorded, i), i <= end.stop)));
 
     const patience = x(Math.min(policy.patience ?? 0, whole)); // before that nothing has been low for long enough
     place(parts.high, canStopHigh(policy), y(policy.lambda_high), MARGIN.left, right, MARGIN.top - y(policy.lambda_high));
@@ -128,7 +129,7 @@ function axes(x, y, whole, width) {
 }
 
 /**
- * A reading: its shape says whether an answer there is right.
+ * A reading: its shape says whether an answer there is right, or cannot be read.
  *
  * @param {number} x
  * @param {number} y

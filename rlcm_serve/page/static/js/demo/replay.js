@@ -10,7 +10,7 @@ import { answersAtEnd, findExit } from "../watch/rule.js";
  * @property {number[]} tokens at each reading
  * @property {number[]} confidence
  * @property {number[]} answer_tokens
- * @property {string} right "1" where the answer at that reading is right, "0" elsewhere
+ * @property {string} right of each reading, "1" if its answer is right, "0" if it is wrong, "-" if it cannot be read
  *
  * @typedef {object} Measured on the whole series: wrong among the answers, with its 95% interval
  * @property {number} risk
@@ -42,11 +42,24 @@ import { answersAtEnd, findExit } from "../watch/rule.js";
  */
 
 /**
+ * What comes of giving the answer at a reading. One that cannot be read is none.
+ *
+ * @param {Recorded} recorded
+ * @param {number} at place of the reading
+ * @returns {Outcome}
+ */
+export function outcomeAt({ right }, at) {
+  if (right[at] === "-") return "abstained";
+  return right[at] === "1" ? "right" : "wrong";
+}
+
+/**
  * @param {Policy} policy
  * @param {Recorded} recorded
  * @returns {Replayed}
  */
-export function replayed(policy, { tokens, confidence, answer_tokens, right }) {
+export function replayed(policy, recorded) {
+  const { tokens, confidence, answer_tokens } = recorded;
   const end = tokens.length - 1;
   const found = findExit(policy, tokens.slice(0, end), confidence.slice(0, end));
   const stop = found ? tokens.indexOf(found.tokens) : end;
@@ -56,7 +69,7 @@ export function replayed(policy, { tokens, confidence, answer_tokens, right }) {
     low: Boolean(policy.answer_on_low),
     end: answersAtEnd(policy, confidence),
   }[exit];
-  const outcome = answers ? (right[stop] === "1" ? "right" : "wrong") : "abstained";
+  const outcome = answers ? outcomeAt(recorded, stop) : "abstained";
   return { stop, exit, outcome, tokens: (tokens[stop] ?? 0) + (answer_tokens[stop] ?? 0) };
 }
 

@@ -3,10 +3,10 @@
 import { h, replace, setText } from "../dom.js";
 import { confidence, frequency, measured, number, percent, threshold, tokens } from "../format.js";
 import { slider } from "../ask/slider.js";
-import { canStopHigh, smoothedOf } from "../watch/rule.js";
+import { answersAtEnd, canStopHigh, smoothedOf } from "../watch/rule.js";
 import { chart } from "./chart.js";
 import { dots, legend, sign } from "./dots.js";
-import { replayed, tellingQuestion, totals } from "./replay.js";
+import { outcomeAt, replayed, tellingQuestion, totals } from "./replay.js";
 
 /**
  * @typedef {import("./replay.js").Demo} Demo
@@ -155,21 +155,27 @@ function proofOf({ levels, questions, on_test, n_problems }, at) {
   return said.join(" ");
 }
 
+const SAID = { right: "The answer is right.", wrong: "The answer is wrong.", abstained: "The answer cannot be read: it abstains." };
+const WOULD = { right: "Its answer would have been right.", wrong: "Its answer would have been wrong.", abstained: "Its answer cannot be read." };
+
 /**
  * @param {import("./replay.js").Recorded} recorded
  * @param {Policy} policy
  * @param {Replayed} end
  */
-function ending({ tokens: at, confidence: readings, right }, policy, { stop, exit, outcome }) {
+function ending(recorded, policy, { stop, exit, outcome }) {
+  const { tokens: at, confidence: readings } = recorded;
   const read = smoothedOf(policy, readings);
   const whole = at.at(-1) ?? 0;
   const here = number(at[stop] ?? 0);
   const was = confidence(read[stop] ?? 0);
-  const then = { right: "The answer is right.", wrong: "The answer is wrong.", abstained: "It abstains." }[outcome];
-  if (exit === "high") return `Sure enough (${was}): it stops after ${here} of ${tokens(whole)}. ${then}`;
-  if (exit === "low") return `Unsure for ${tokens(policy.patience ?? 0)}: it stops after ${here} of ${tokens(whole)}. ${then}`;
+  if (exit === "high") return `Sure enough (${was}): it stops after ${here} of ${tokens(whole)}. ${SAID[outcome]}`;
+  if (exit === "low") {
+    const then = policy.answer_on_low ? SAID[outcome] : "It abstains.";
+    return `Unsure for ${tokens(policy.patience ?? 0)}: it stops after ${here} of ${tokens(whole)}. ${then}`;
+  }
   const most = confidence(Math.max(...read.slice(0, -1), 0));
   const never = `${canStopHigh(policy) ? `It reaches ${most}, not the ${threshold(policy.lambda_high)} to stop: it` : "It"} thinks all ${tokens(whole)}.`;
-  if (outcome !== "abstained") return `${never} ${then}`;
-  return `${never} Its last confidence, ${was}, is below ${threshold(policy.lambda_answer ?? 0)}: it abstains. Its answer would have been ${right[stop] === "1" ? "right" : "wrong"}.`;
+  if (answersAtEnd(policy, readings)) return `${never} ${SAID[outcome]}`;
+  return `${never} Its last confidence, ${was}, is below ${threshold(policy.lambda_answer ?? 0)}: it abstains. ${WOULD[outcomeAt(recorded, stop)]}`;
 }
