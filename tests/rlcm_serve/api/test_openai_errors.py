@@ -123,7 +123,7 @@ async def test_out_of_time(ready: Running) -> None:
     ready.engine.hold(1)
     async with client_of(ready.app, max_retries=5) as client:
         with pytest.raises(openai.InternalServerError, match="timeout_s") as caught:
-            await client.chat.completions.create(**ASKED, extra_body={"timeout_s": 0.05})
+            await client.chat.completions.create(**ASKED, extra_body={"timeout_s": 0.5})
     assert (caught.value.status_code, caught.value.code) == (504, "out_of_time")
     assert ready.engine.aborted == 1
 
