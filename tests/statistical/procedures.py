@@ -20,7 +20,7 @@ from calibration.testing.p_values import PValue
 from tests.statistical.fits import Fit, Source
 from tests.statistical.policies import DELTA, Grid, Structure
 
-certify_module = importlib.import_module("calibration.certificate.certify")
+tested_module = importlib.import_module("calibration.certificate.fitting.tested")
 
 Certifier = Callable[[Fit, Promise], NDArray[np.bool_]]
 """Which policies of the grid are certified at which level."""
@@ -85,12 +85,12 @@ def shared_p_values(fit: Fit, columns: NDArray[np.intp]) -> Iterator[None]:
         rows = [fit.tables.get(at, fit.p_LT)[level] for level, at in enumerate(at_L)]
         return np.stack(rows)[:, columns]
 
-    computed = certify_module.p_value_table
-    certify_module.p_value_table = look_up
+    computed = tested_module.p_value_table
+    tested_module.p_value_table = look_up
     try:
         yield
     finally:
-        certify_module.p_value_table = computed
+        tested_module.p_value_table = computed
 
 
 def _as_replay(source: Source, losses: Losses) -> Replay:
