@@ -185,6 +185,8 @@ FRONT_END = (
     ),
     Hook("vllm.model_executor.models.registry:ModelRegistry", has=("models",)),
     Hook("vllm.model_executor.models.registry:_LazyRegisteredModel", has=("load_model_cls",)),
+    Hook("vllm.model_executor.models.interfaces:is_attention_free", takes=("model",)),
+    Hook("vllm.model_executor.models.interfaces:is_hybrid", takes=("model",)),
     Hook("vllm.model_executor.models.interfaces:supports_lora", takes=("model",)),
     Hook("vllm:__version__"),
     Hook("vllm.v1.executor.uniproc_executor:UniProcExecutor"),
