@@ -88,7 +88,8 @@ class RiskInterval:
         """
         others_M = np.maximum(stored["answers"] - 1, 1)
         means = {f"first_{side}": stored[side] / others_M for side in ("low", "high")}
-        self.state = means | stored
+        known = means | stored
+        self.state = {name: known[name] for name in self.state}
 
     def estimate(self) -> Array:
         """The unbiased estimate of the running mean, cut to [0, 1]; 0.5 before the first answer.
