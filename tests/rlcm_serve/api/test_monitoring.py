@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import select
 
 from calibration import ExitPolicy
+from rlcm_serve.monitoring.running import betting
 from rlcm_serve.settings import Settings
-from rlcm_serve.store.answers import betting
 from rlcm_serve.store.answers import stored as stored_answers
 from rlcm_serve.store.answers.table import AnswerRow, WithdrawalRow
 from rlcm_serve.store.answers.withdrawals import withdraw

@@ -10,9 +10,9 @@ import pytest
 
 from calibration import FULL_BUDGET, ExitPolicy
 from rlcm_serve.api.monitoring import shadows
+from rlcm_serve.monitoring.running import betting
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.shadow import full_budget, runs
-from rlcm_serve.store.answers import betting
 from tests.rlcm_serve.api.serving import PATIENCE, Running, serving
 from tests.rlcm_serve.scripted_engine import BUDGET, INTERVAL, Script, certificate
 
@@ -193,7 +193,7 @@ async def test_regret_is_tested_where_the_full_budget_gives_another_answer(tmp_p
         test = await until(running, "test", labels=4)
         listed = (await running.client.get("/answers")).json()["answers"]
     assert {one["id"]: one["tested"] for one in listed} == {id_: id_ != ids[0] for id_ in ids}
-    assert test["risk"] == pytest.approx(1 / 3)  # the second alone; the first is never bet on
+    assert test["risk"] == pytest.approx(1 / 4)  # the second alone
 
 
 @pytest.mark.parametrize("texts", [True, False])
