@@ -7,7 +7,8 @@ HOST        ?= 127.0.0.1
 PORT        ?= 8000
 ARGS        ?=
 PROCESSES   ?= 2
-SAMPLE      ?= 0.1
+SAMPLE      ?= 0.06
+SHOWN       ?= 0.34
 VERSIONS    ?= build/versions
 SEED        ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo 0)
 
@@ -113,11 +114,12 @@ define twice
 @$(PYTEST) $(1) $(2) $(ARGS) || { echo 'What failed runs once more, alone'; $(PYTEST) $(AGAIN) $(1) $(ARGS); }
 endef
 
-# The seed of the sample is the commit: another commit runs other tests, the same commit the same ones.
-test-ci: $(INSTALLED) $(CLIENTS) $(CHARTS) page-modules docs  ## run what CI runs: fast tests, page, documentation, and a sample of all others (20 minutes; SAMPLE, SEED)
-	$(call twice,-m 'fast or docs or charts',$(PARALLEL))
-	$(call twice,-m page tests/page)
-	@echo 'A sample of $(SAMPLE) of all other tests, with SEED=$(SEED)'
+# The seed of the samples is the commit: another commit runs other tests, the same commit the same ones.
+test-ci: $(INSTALLED) $(CLIENTS) $(CHARTS) page-modules docs  ## run what CI runs: the fast tests, a third of those of the page and the documentation, and some of all others (half an hour; SHOWN, SAMPLE, SEED)
+	$(call twice,-m 'fast or charts',$(PARALLEL))
+	@echo 'A sample of $(SHOWN) of the tests of page and documentation, and of $(SAMPLE) of all others, with SEED=$(SEED)'
+	$(call twice,-m page tests/page,--sample $(SHOWN) --seed $(SEED))
+	$(call twice,-m docs,$(PARALLEL) --sample $(SHOWN) --seed $(SEED))
 	$(call twice,-m '$(SAMPLED)',$(PARALLEL) --sample $(SAMPLE) --seed $(SEED))
 
 test-all: $(INSTALLED) $(CLIENTS) $(CHARTS) page-modules docs  ## run every test; those that need a GPU are skipped without one (two hours)
