@@ -19,10 +19,7 @@ from calibration.testing.fwer import Promise, delta_per_level
 from calibration.testing.joint import Joint, levels_delta, requested
 from calibration.testing.learned_path import TOKEN_PRICE
 from calibration.testing.methods import Method, split_traces
-from calibration.testing.p_values import (
-    PValue,
-    fewest_problems,
-)
+from calibration.testing.p_values import PValue, fewest_problems
 from calibration.testing.side_risks import SideRisks
 from calibration.traces.traces import Traces
 

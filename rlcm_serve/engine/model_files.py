@@ -238,8 +238,8 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """The model's tokenizer.
 
     `tokenizer.json` is taken as it is. Left to itself, transformers builds some tokenizers anew, in
-    the way of the class that the files name. It knows of wrong names by the model's hub id alone,
-    so DeepSeek's distilled Llamas would lose all blanks when they are in a folder.
+    the way of the class that the files name. It knows of wrong names by the model's hub id alone. A
+    folder has none, and where it names `LlamaTokenizerFast` wrongly, texts lose their blanks.
 
     Mistral's own `tekken.json` is converted, with the chat template that mistral-common writes for
     it, where `tokenizer.json` is missing. transformers would hand it to mistral-common, whose

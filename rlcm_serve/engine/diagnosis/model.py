@@ -11,12 +11,7 @@ from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.diagnosis.findings import Findings, Refused
 from rlcm_serve.engine.identity import default_text, identify
 from rlcm_serve.engine.launch import EngineSettings
-from rlcm_serve.engine.model_files import (
-    ModelFiles,
-    load_tokenizer,
-    resolve_model,
-    spare_ids,
-)
+from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model, spare_ids
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.thinking.base import NONE
 from rlcm_serve.engine.weights.adapters import Adapter, require_match
