@@ -180,22 +180,31 @@ class Traces:
         """
         if not keep_P.any():
             raise CalibrationError(f"none of {self.n_problems} problems is kept: keep at least one")
-        keep_R = keep_P[self.problem_R]
-        names = [field.name for field in fields(self) if field.name.endswith(("_R", "_RC"))]
-        columns = {name: getattr(self, name) for name in names}
-        per_rollout: dict[str, Any] = {
-            name: None if c is None else c[keep_R] for name, c in columns.items()
-        }
-        per_rollout["problem_R"] = (np.cumsum(keep_P) - 1)[self.problem_R[keep_R]]
+        return self.take(np.flatnonzero(keep_P))
+
+    def take(self, place_Q: NDArray[np.intp]) -> Self:
+        """The traces of the problems at these places (Q), in this order; any may repeat.
+
+        A problem that is taken twice is there under one id twice, so its copies need other ids.
+        """
+        rollouts_Q = self.rollouts_P[place_Q]
+        first_Q = np.searchsorted(self.problem_R, place_Q)  # rollouts are sorted by problem
+        before_Q = np.cumsum(rollouts_Q) - rollouts_Q
+        row_R = np.repeat(first_Q - before_Q, rollouts_Q) + np.arange(rollouts_Q.sum())
+        taken: dict[str, Any] = {}
+        for field in fields(self):
+            values = getattr(self, field.name)
+            if values is not None and field.name.endswith(("_R", "_RC")):
+                taken[field.name] = values[row_R]
+            elif values is not None and field.name.endswith("_P"):
+                taken[field.name] = values[place_Q]
+        taken["problem_R"] = np.repeat(np.arange(len(place_Q)), rollouts_Q)
         return replace(
             self,
-            problem_ids=tuple(np.array(self.problem_ids, dtype=object)[keep_P]),
-            groups=tuple(np.array(self.groups, dtype=object)[keep_P]),
-            familiarity_P=None if self.familiarity_P is None else self.familiarity_P[keep_P],
-            kinds=self.kinds and tuple(np.array(self.kinds, dtype=object)[keep_P]),
-            batch_P=None if self.batch_P is None else self.batch_P[keep_P],
-            unlabelled_P=None if self.unlabelled_P is None else self.unlabelled_P[keep_P],
-            **per_rollout,
+            problem_ids=tuple(self.problem_ids[place] for place in place_Q),
+            groups=tuple(self.groups[place] for place in place_Q),
+            kinds=self.kinds and tuple(self.kinds[place] for place in place_Q),
+            **taken,
         )
 
     def of_kind(self, kind: str) -> Self:
