@@ -1,9 +1,9 @@
 """Simulates a procedure on recorded rollouts under many policies at once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from calibration.policy.vote_stop import find_vote_stops
 from calibration.policy.voting import NO_ANSWER, is_answered, take_votes
 from calibration.simulation.risks import Outcomes
 from calibration.traces.traces import Traces
+
+Found = TypeVar("Found")
 
 _ANSWERED, _CORRECT, _TOKENS = 2, 1, 4
 """The outcome of one rollout as one number: tokens * 4 + answered * 2 + correct."""
@@ -119,12 +121,10 @@ class StoppedRollouts:
 
     def outcomes(self, rollout_DN: NDArray[np.intp]) -> Outcomes:
         """The outcomes of draws, each of N of these rollouts."""
-        simulate = self._merge if rollout_DN.shape[1] > 1 else self._alone
-        outcome_DT, confidence_DT = simulate(
-            self.stop_RT, rollout_DN, self.simulator.min_share_T, self.simulator.min_lead_T
+        merges = rollout_DN.shape[1] > 1
+        (outcome_DT, confidence_DT), (full_D1, _) = self._each(
+            self._merge if merges else self._alone, rollout_DN
         )
-        never = np.array([FULL_BUDGET.lambda_stop])
-        full_D1, _ = simulate(self.full_R1, rollout_DN, np.zeros(1), never)
         # The full budget needs no readings.
         readings_D = self.outcomes_of.all_readings_R[rollout_DN].sum(axis=1)
         full_tokens_D = full_D1[:, 0] // _TOKENS - readings_D
@@ -144,11 +144,18 @@ class StoppedRollouts:
 
         NO_ANSWER where none is given. No label is read.
         """
-        of = self.simulator
-        given_DT = self._class_given(self.stop_RT, rollout_DN, of.min_share_T, of.min_lead_T)
-        never = np.array([FULL_BUDGET.lambda_stop])
-        full_D1 = self._class_given(self.full_R1, rollout_DN, np.zeros(1), never)
+        given_DT, full_D1 = self._each(self._class_given, rollout_DN)
         return given_DT, full_D1[:, 0]
+
+    def _each(
+        self, simulate: Callable[..., Found], rollout_DN: NDArray[np.intp]
+    ) -> tuple[Found, Found]:
+        """What a function finds in draws under each policy, and at the full budget."""
+        of, never = self.simulator, np.array([FULL_BUDGET.lambda_stop])
+        return (
+            simulate(self.stop_RT, rollout_DN, of.min_share_T, of.min_lead_T),
+            simulate(self.full_R1, rollout_DN, np.zeros(1), never),
+        )
 
     def _class_given(
         self,
