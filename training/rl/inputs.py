@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlcm_serve.engine.model_files import ModelFiles, resolve_model
+from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model
 from rlcm_serve.evaluation.grading import Grader
 from training.errors import TrainingRefused
 from training.rl.problems import TrainingProblems, load_held_out, load_problems
@@ -55,10 +55,8 @@ def read_inputs(settings: RunSettings, grader: Grader) -> RunInputs:
             fit into the model's context.
         ModelRefused: the service could not serve the model.
     """
-    from transformers import AutoTokenizer
-
     files = ModelFiles.read(resolve_model(settings.model))
-    tokenizer = AutoTokenizer.from_pretrained(files.folder)
+    tokenizer = load_tokenizer(files.folder)
     thinking = Thinking.of(files, tokenizer, settings.budgets.thinking)
     problems = load_problems(settings.data, grader, settings.seed)
     held_out = load_held_out(settings, grader)

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rlcm_serve.engine.model_files import ModelFiles, resolve_model
+from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model
 from rlcm_serve.evaluation.grading import grader_named
 from training.rl.folder import remembered
 from training.rl.trainer.forced_answers import Thinking
@@ -25,10 +25,8 @@ def recipe_of(config: Any) -> Recipe:
 
 @cache
 def _read(run: str) -> Recipe:
-    from transformers import AutoTokenizer
-
     settings = remembered(Path(run))
     files = ModelFiles.read(resolve_model(settings.model))
-    tokenizer = AutoTokenizer.from_pretrained(files.folder)
+    tokenizer = load_tokenizer(files.folder)
     thinking = Thinking.of(files, tokenizer, settings.budgets.thinking)
     return Recipe(settings, thinking, grader_named("math"))
