@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 ENVIRONMENT = {
+    # A forked engine hangs where this process has used torch's threads, and cannot use CUDA.
+    "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     # vLLM reads these at import and passes them on to its processes.
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",

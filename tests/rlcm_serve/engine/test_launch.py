@@ -15,6 +15,7 @@ import pytest
 from rlcm_serve.engine.clients.arguments import _DRAFTS_OF_V1, processor_for, tracks_tokens
 from rlcm_serve.engine.launch import (
     _IN_THE_CORE,
+    ENVIRONMENT,
     EngineSettings,
     _arguments,
     configure,
@@ -33,6 +34,16 @@ def files(tmp_path: Path) -> ModelFiles:
     config = {"architectures": ["Qwen3ForCausalLM"], "vocab_size": 96, "dtype": "float32"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     return ModelFiles.read(tmp_path)
+
+
+def test_the_engine_is_spawned_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fork of a process in which torch has threads hangs, and it cannot use CUDA."""
+    from vllm.utils.system_utils import get_mp_context
+
+    monkeypatch.delenv("VLLM_WORKER_MULTIPROC_METHOD", raising=False)
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert get_mp_context().get_start_method() == "spawn"
 
 
 def test_callers_arguments_pass_through_and_outrank_ours(files: ModelFiles) -> None:
