@@ -14,6 +14,8 @@ from tests.lanes import lane_of, names_paths, sample
 if TYPE_CHECKING:
     from tests.served import Served
 
+pytest.register_assert_rewrite("tests.rlcm_serve.engine.crowd")  # so that failures show values
+
 LANE_OF = pytest.StashKey[dict[str, str]]()
 """The lane of every collected test, selected or not."""
 
