@@ -52,7 +52,7 @@ _FULL = ("--rounds", "5", "--tokens", "256", "--batches")
 _ALL = ("1", "8", "64", "256")
 
 PARTS = (
-    _tests("-m", "gpu"),
+    _tests("-m", "gpu", "tests/rlcm_serve/engine"),
     _overhead("embedded-v2", "embedded model, V2", "embedded", "--runner", "v2", *_FULL, *_ALL),
     _overhead("embedded-v1", "embedded model, V1", "embedded", "--runner", "v1", *_FULL, *_ALL),
     _overhead("0.5B", "0.5 billion parameters", "0.5B", *_FULL, *_ALL),
