@@ -100,6 +100,7 @@ FRONT_END = (
         has=(
             *("VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_OMP_THREADS_BIND", "VLLM_NO_USAGE_STATS"),
             *("VLLM_PLUGINS", "VLLM_RPC_BASE_PATH", "VLLM_USE_V2_MODEL_RUNNER"),
+            "VLLM_WORKER_MULTIPROC_METHOD",
         ),
     ),
     Hook(
