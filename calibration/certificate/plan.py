@@ -1,8 +1,6 @@
 """Forecasts from a pilot: how many labelled problems a calibration needs, and what it saves."""
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -257,22 +255,11 @@ class _Simulation:
                 measured.losses.take(drawn_U), family, *spent, kind
             ).certified_LT
             if sides is not None and served_LT.any():
-                with _uncollected():
-                    served_LT = served_LT & sides.take(drawn_U).allowed_T
+                served_LT = served_LT & sides.take(drawn_U).allowed_T
             yield (
                 measured,
                 [choose_certified(measured, row, request.served_price) for row in served_LT],
             )
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Spares what exists the search for garbage, which statsmodels starts at every correction."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def _figures(measured: Replay, chosen: int | None, risk: Risk) -> tuple[float, float, float]:

@@ -20,7 +20,6 @@ Families, tests and choices come from the product. `--check` compares them with 
 `certify` on some draws, and stops if one differs.
 """
 
-import gc
 import json
 import re
 import sys
@@ -256,9 +255,6 @@ class Study:
     def cell(self, n: int) -> dict[str, Any]:
         """All methods on `n` labelled problems, as plain JSON values."""
         population, started = self.population, time.monotonic()
-        import statsmodels.stats.multitest  # noqa: F401
-
-        gc.freeze()  # its multipletests collects garbage at every call
         rng = np.random.default_rng([zlib.crc32(population.name.encode()), n])
         found: dict[tuple[str, Promise, PValue], list[NDArray[np.float64]]] = {}
         for repeat in range(population.repeats):

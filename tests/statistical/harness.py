@@ -7,13 +7,10 @@ serving for any choice among the certified policies, so they are compared with Î
 depends on the choice and the serving rule, and reveals faults in these.
 """
 
-import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import statsmodels.stats.multitest  # noqa: F401  loaded now, not in the first fit
 from numpy.typing import NDArray
 
 from calibration import Promise
@@ -77,11 +74,10 @@ def run(
     null_LT = source.risk_T > np.array(setting.alphas)[:, None]
     keys = [(name, promise) for name in certify for promise in setting.promises]
     tallies = {key: _empty(key[1], setting) for key in keys}
-    with little_garbage():
-        for fit in fits(source, setting):
-            for name, promise in keys:
-                certified_LT = certify[name](fit, promise)
-                _count(tallies[name, promise], fit, certified_LT, null_LT, serve)
+    for fit in fits(source, setting):
+        for name, promise in keys:
+            certified_LT = certify[name](fit, promise)
+            _count(tallies[name, promise], fit, certified_LT, null_LT, serve)
     return tallies
 
 
@@ -108,14 +104,3 @@ def _count(
 def _empty(promise: Promise, setting: Setting) -> Tally:
     zeros = [np.zeros(len(setting.alphas), dtype=np.int64) for _ in range(3)]
     return Tally(promise, setting.fits, *zeros)
-
-
-@contextmanager
-def little_garbage() -> Iterator[None]:
-    """statsmodels collects garbage in every call: restrict this to new objects."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

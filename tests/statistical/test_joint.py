@@ -6,8 +6,7 @@ breaks a limit is allowed, or if more of the next questions go wrong than it say
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -30,15 +29,6 @@ LIMIT = 0.4
 DECLINED = SideBound("declined", LIMIT)
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _little_garbage() -> Iterator[None]:
-    """statsmodels collects garbage in every call: restrict this to new objects."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(params=[200, pytest.param(FITS, marks=pytest.mark.statistical)])

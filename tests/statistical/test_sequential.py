@@ -23,7 +23,6 @@ from calibration.simulation.risks import RISKS
 from calibration.testing.families import Family
 from calibration.testing.p_values import PValue, p_values
 from tests.statistical.design import fewest_errors, most_errors
-from tests.statistical.harness import little_garbage
 from tests.statistical.policies import DELTA, Structure
 from tests.statistical.population import Population, Recording
 from tests.statistical.report import FITS
@@ -68,18 +67,17 @@ def ever_false(
     null_LT = population.risk_T[columns] > np.array(alphas)[:, None]
     rng = np.random.default_rng(21)
     found = 0
-    with little_garbage():
-        for _ in range(fits):
-            losses = population.sample(rng, LOOKS[-1]).select(columns)
-            losses = losses.take(arrange(losses.loss_UT.any(axis=1)))
-            found += any(
-                bool(
-                    certify_policies(
-                        losses.take(np.arange(n)), family, alphas, DELTA, Promise.SIMULTANEOUS, kind
-                    ).certified_LT[null_LT].any()
-                )
-                for n in LOOKS
-            )  # fmt: skip
+    for _ in range(fits):
+        losses = population.sample(rng, LOOKS[-1]).select(columns)
+        losses = losses.take(arrange(losses.loss_UT.any(axis=1)))
+        found += any(
+            bool(
+                certify_policies(
+                    losses.take(np.arange(n)), family, alphas, DELTA, Promise.SIMULTANEOUS, kind
+                ).certified_LT[null_LT].any()
+            )
+            for n in LOOKS
+        )  # fmt: skip
     return found
 
 

@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from statsmodels.stats.multitest import multipletests
 
 from calibration.errors import CalibrationError
 from calibration.testing.fwer import (
@@ -64,6 +65,20 @@ def test_holm_is_the_closure_of_bonferroni() -> None:
             for hypothesis in range(4)
         ]
         assert holm(p, delta).tolist() == closed
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.2])
+def test_bonferroni_and_holm_are_those_of_statsmodels(delta: float) -> None:
+    rng = np.random.default_rng(7)
+    for size in [1, 2, 3, 5, 8, 40, 600]:
+        many, few = rng.beta(0.2, 3, size), rng.choice([0, delta / size, delta / 2, delta], size)
+        for p in (many, few):  # few differ, and some are where a test just rejects
+            for test in (bonferroni, holm):
+                assert test(p, delta).tolist() == multipletests(p, delta, test.__name__)[0].tolist()
+
+
+def test_what_is_no_number_is_not_rejected() -> None:
+    assert bonferroni([np.nan, 0], 0.1).tolist() == holm([np.nan, 0], 0.1).tolist() == [False, True]
 
 
 def test_stops_at_the_first_failure() -> None:
