@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.lanes import lane_of, names_paths, sample
 
 if TYPE_CHECKING:
     from tests.served import Served
 
+settings.register_profile("repeatable", derandomize=True, deadline=None)  # on a busy machine too
+settings.load_profile("repeatable")
 pytest.register_assert_rewrite("tests.rlcm_serve.engine.crowd")  # so that failures show values
 
 LANE_OF = pytest.StashKey[dict[str, str]]()

@@ -138,7 +138,7 @@ def given_in(
 
 
 @pytest.mark.parametrize("name", FIELDS)
-@settings(max_examples=25, derandomize=True, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_flag_goes_before_the_environment_and_that_before_the_file(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject

@@ -164,7 +164,7 @@ def test_the_message_names_the_field_its_value_and_what_it_had_to_be(
 FACTORS = st.floats(0.2, 5).filter(lambda factor: abs(factor - 1) > 1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     level=st.sampled_from(LEVELS),
     name=st.sampled_from(
@@ -180,7 +180,7 @@ def test_with_a_binomial_test_every_changed_figure_is_seen(
         load(changed("binomial", "levels", level, name, to=lambda value: value * factor))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     level=st.sampled_from(LEVELS),
     name=st.sampled_from(
@@ -196,7 +196,7 @@ def test_with_a_betting_test_every_changed_total_is_seen(
         load(changed("betting", "levels", level, name, to=lambda value: value * factor))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(level=st.sampled_from(LEVELS), share=st.floats(0.001, 1))
 def test_with_a_betting_test_what_no_data_could_give_is_seen(level: int, share: float) -> None:
     figures = BETTING["levels"][level]
@@ -212,7 +212,7 @@ def test_with_a_betting_test_what_no_data_could_give_is_seen(level: int, share: 
     refused("p_value", share * 0.99 * smallest_betting_p_value(*totals, figures["alpha"]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     name=st.sampled_from(["delta", "n_units", "n_problems"]),
     kind=st.sampled_from(["binomial", "betting"]),
@@ -287,7 +287,7 @@ def test_totals_give_the_same_p_values_and_bounds(kind: PValue) -> None:
         assert upper_bound_of_totals(1.0, 9.0, 9, 0.1, other) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     n_units=st.integers(1, 60),

@@ -105,7 +105,7 @@ def test_replicates_are_the_metrics_of_what_was_drawn(world: dict) -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 6), st.integers(2, 9), st.integers(1, 200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_parts_of_any_size_add_up(seed: int, problems: int, levels: int, cells: int) -> None:
     scored = drawn(seed, problems=problems, rollouts=4, levels=levels)
     with pytest.MonkeyPatch.context() as patch:

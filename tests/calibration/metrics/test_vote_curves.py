@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration import CalibrationError
@@ -90,7 +90,6 @@ def test_all_rollouts(
     st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 4)), min_size=1, max_size=5),
     st.integers(0, 3),
 )
-@settings(deadline=None)
 def test_all_sets_of_few_rollouts(rollouts: list[tuple[int, int]], seed: int) -> None:
     """Many rings of five rollouts hold all sets, almost equally often."""
     classes, confidence = zip(*rollouts, strict=True)

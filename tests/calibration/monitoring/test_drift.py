@@ -65,7 +65,7 @@ def test_p_values_are_uniform_and_independent_among_few_and_tied_readings() -> N
     assert np.abs(cells - 4000 / 9).max() < 5 * np.sqrt(4000 / 9)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(st.lists(st.floats(0.001, 0.999), max_size=30))
 def test_no_wealth_is_expected_from_a_uniform_p_value(history: list[float]) -> None:
     def wealth_after(p_value: float) -> float:
@@ -151,7 +151,7 @@ REFERENCE = {
 }
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(readings, max_size=30), st.lists(readings, max_size=30))
 def test_a_monitor_continues_exactly_from_its_state(
     earlier: list[dict[str, float]], later: list[dict[str, float]]

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration.monitoring import risk_interval
@@ -39,7 +39,6 @@ def test_the_weights_of_the_mixture_sum_to_one() -> None:
     assert np.exp(risk_interval._LOG_WEIGHTS).sum() == pytest.approx(1)
 
 
-@settings(deadline=None)
 @given(
     steps,
     st.floats(-3, 3),
@@ -98,7 +97,6 @@ def test_before_any_answer_every_risk_is_possible() -> None:
     assert (monitor.interval(), monitor.risk()) == ((0.0, 1.0), None)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-60, 0).map(lambda power: 10.0**power), min_size=1, max_size=8))
 def test_there_is_an_interval_however_far_the_audit_share_falls(audit_shares: list[float]) -> None:
     monitor = RiskMonitor(0.1, 0.1)

@@ -5,7 +5,7 @@ from math import nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration.errors import CalibrationError
@@ -31,7 +31,6 @@ def feed(monitor: RiskMonitor, given_answers: list[Answer]) -> None:
         monitor.add(loss, confidence, share, audited=audited, expired=expired)
 
 
-@settings(deadline=None)
 @given(answers, answers)
 def test_a_monitor_continues_exactly_from_its_state(
     earlier: list[Answer], later: list[Answer]

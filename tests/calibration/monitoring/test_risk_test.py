@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration.monitoring.risk_test import ODDS_RATIOS, SHARES, RiskTest, risk_at
@@ -73,7 +73,6 @@ def explicit_wealth(losses: list[int], alpha: float) -> float:
     return float(total)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=60), st.sampled_from([0.02, 0.1, 0.3]))
 def test_the_wealth_is_that_of_all_games_from_all_starts(losses: list[int], alpha: float) -> None:
     test = RiskTest(alpha, 1)
@@ -123,7 +122,6 @@ def features_at_alpha(
     ]
 
 
-@settings(deadline=None)
 @given(steps, probabilities, st.tuples(probabilities, probabilities), st.data())
 def test_no_wealth_is_expected_at_the_risk_alpha(
     history: list[Step], split: float, guesses: tuple[float, float], data: st.DataObject
@@ -137,7 +135,6 @@ def test_no_wealth_is_expected_at_the_risk_alpha(
     assert expected_growth(test, features) <= 1 + 1e-9
 
 
-@settings(deadline=None)
 @given(steps)
 def test_no_game_owes(history: list[Step]) -> None:
     test = RiskTest(ALPHA, 1)
@@ -146,7 +143,6 @@ def test_no_game_owes(history: list[Step]) -> None:
         assert (test.state["wealth"] > 0).all()
 
 
-@settings(deadline=None)
 @given(steps, probabilities, st.sampled_from([0.05, 0.2, 1.0]))
 def test_a_missing_label_is_never_worth_more_than_a_wrong_answer(
     history: list[Step], guess: float, share: float

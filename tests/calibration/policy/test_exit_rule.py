@@ -138,7 +138,7 @@ def policies(draw: st.DrawFn) -> ExitPolicy:
     )
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(
     st.lists(policies(), min_size=1, max_size=8),
     st.lists(st.lists(confidence, min_size=1, max_size=12), min_size=1, max_size=4),

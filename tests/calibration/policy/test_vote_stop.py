@@ -47,7 +47,7 @@ def test_the_clock_is_the_depth_and_not_the_number() -> None:
     assert vote_stop([60, 50, 20, 20], majority, 1.01) == [0, 1, 2, 3]
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400)
 @given(
     questions=st.integers(2, 8).flatmap(
         lambda n: st.lists(
@@ -73,7 +73,7 @@ def test_stops_in_bulk_are_the_same_stops(
         assert counted == [i for i, (depth, _, _) in enumerate(samples) if depth <= stop_X[x]]
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(samples=st.lists(SAMPLE, min_size=2, max_size=8), least=LEAST, data=st.data())
 def test_what_a_sample_does_beyond_the_stop_changes_nothing(
     samples: list[tuple[int, int, float]], least: float, data: st.DataObject

@@ -79,7 +79,7 @@ weight = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.1 + 0.2, 0.5, 1.0]) | st.floats(
 sample = st.tuples(st.integers(-1, 3), weight)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(
     st.integers(1, 9).flatmap(
         lambda n: st.lists(st.lists(sample, min_size=n, max_size=n), min_size=1, max_size=6)

@@ -30,7 +30,7 @@ def wealth_of_each_gambler(loss_U: np.ndarray, weight_U: np.ndarray, alpha: floa
     st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40),
     st.floats(0.01, 0.9),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_it_is_the_inverse_of_the_largest_mean_wealth(
     drawn: list[tuple[float, float]], alpha: float
 ) -> None:
@@ -123,7 +123,7 @@ def test_the_first_rejection_is_where_the_p_value_reaches_its_level() -> None:
 
 
 @given(st.floats(0.01, 0.9), st.floats(0.02, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_with_labels_of_a_share_no_bet_wins_on_average_or_ends_in_debt(
     alpha: float, least: float, more: float, weight: float, predicted: float
 ) -> None:

@@ -224,7 +224,7 @@ class TestChains:
     def test_a_grid_gives_chains_its_smoothing_alone(self, traces: Traces) -> None:
         assert family(Method.CHAINS, traces, grid=GRID) == family(Method.CHAINS, traces)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.floats(0.05, 20), st.floats(-20, 20), st.floats(0, 2), st.integers(0, 170))
     def test_low_exits_increase_as_the_high_ones_do(
         self, slope: float, offset: float, per_fall: float, start: int
@@ -242,7 +242,7 @@ class TestChains:
 
     @pytest.mark.parametrize("risk", [SELECTIVE, REGRET])
     @pytest.mark.parametrize("procedure", [ONE, FOUR])
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(
         st.floats(0.05, 20), st.floats(-20, 20), st.floats(1e-4, 0.999), st.sampled_from([0.0, 0.9])
     )

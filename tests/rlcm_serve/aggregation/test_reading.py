@@ -82,7 +82,7 @@ def test_the_classes_of_a_vote_are_the_graders_own(
         assert result["compared"]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(said=answers)
 def test_no_class_holds_two_unequal_answers(grader: AnswerGrader, said: list[str]) -> None:
     classes = grader.classes(said)

@@ -26,7 +26,7 @@ RULES = [Rule.MAJORITY, Rule.CONFIDENCE]
 WEIGHED = [VoteOptions(rule) for rule in Rule]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(rows, st.sampled_from(RULES))
 def test_agrees_with_the_paper(rows: list[Row], rule: Rule) -> None:
     found = by_problem(aggregate(rows, VoteOptions(rule))[0])
@@ -38,7 +38,7 @@ def test_agrees_with_the_paper(rows: list[Row], rule: Rule) -> None:
         assert {text: Fraction(weight) for text, weight in result["tally"].items()} == weights
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(rows, st.sampled_from(RULES))
 def test_agrees_with_the_vote_of_serving_where_nothing_ties(rows: list[Row], rule: Rule) -> None:
     for problem, result in by_problem(aggregate(rows, VoteOptions(rule))[0]).items():
@@ -56,7 +56,7 @@ def test_agrees_with_the_vote_of_serving_where_nothing_ties(rows: list[Row], rul
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(rows, st.integers(0, 2**32), st.sampled_from(WEIGHED))
 def test_the_order_of_rows_and_other_problems_do_not_matter(
     rows: list[Row], seed: int, options: VoteOptions
@@ -71,7 +71,7 @@ def test_the_order_of_rows_and_other_problems_do_not_matter(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(rows, st.integers(1, 9), st.integers(0, 2**32), st.sampled_from(list(Rule)))
 def test_grouped_and_scattered_and_spilled_are_the_same(
     rows: list[Row], size: int, seed: int, rule: Rule

@@ -6,7 +6,7 @@ import json
 from typing import Any, NoReturn
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -42,8 +42,6 @@ from rlcm_serve.solving.asking import ask_under
 from rlcm_serve.solving.guarantees import Terms
 from rlcm_serve.solving.solver import Prepared
 from tests.rlcm_serve.scripted_engine import ScriptedEngine
-
-SEEDED = settings(derandomize=True, deadline=None)
 
 TEXTS = st.text(max_size=12)
 COUNTS = st.integers(0, 10_000)
@@ -120,7 +118,6 @@ def sent(body: BaseModel) -> dict[str, Any]:
     return read
 
 
-@SEEDED
 @given(SOLUTIONS, st.booleans())
 def test_a_solution_is_sent_whole(solution: Solution, return_trace: bool) -> None:
     body = sent(SolveResponse.from_solution(solution, return_trace))
@@ -135,7 +132,6 @@ def test_a_solution_is_sent_whole(solution: Solution, return_trace: bool) -> Non
         assert (shown["trace"] is not None) == (return_trace and isinstance(sample, Sample))
 
 
-@SEEDED
 @given(SOLUTIONS)
 def test_usage_adds_up(solution: Solution) -> None:
     body = sent(SolveResponse.from_solution(solution))
@@ -149,7 +145,6 @@ def test_usage_adds_up(solution: Solution) -> None:
     assert in_samples == total - solution.prompt_tokens
 
 
-@SEEDED
 @given(SOLUTIONS.filter(lambda solution: solution.expectation is not None))
 def test_what_is_saved_is_what_was_expected_less_what_was_spent(solution: Solution) -> None:
     saved = sent(SolveResponse.from_solution(solution))["saved"]
@@ -169,7 +164,6 @@ EVENT_BODIES = {
 
 
 @pytest.mark.parametrize("name", EVENT_BODIES)
-@SEEDED
 @given(st.data())
 def test_an_event_is_sent_whole(name: str, data: st.DataObject) -> None:
     event = data.draw(EVENT_BODIES[name])
@@ -184,7 +178,6 @@ def test_all_events_are_described() -> None:
     assert EVENTS.keys() == EVENT_BODIES.keys() | {"start"}
 
 
-@SEEDED
 @given(st.none() | POLICIES, st.none() | GUARANTEES, COUNTS)
 def test_a_stream_begins_with_its_terms(
     policy: ExitPolicy | None, guarantee: Guarantee | None, thinking: int
@@ -222,7 +215,6 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@SEEDED
 @given(ASKED, SETTINGS)
 def test_every_valid_request_is_a_question_or_is_refused(
     asked: dict[str, Any], chosen: dict[str, Any]

@@ -26,7 +26,7 @@ def outcome(ballots: list[tuple[int, float]], least: float) -> int | None:
 
 
 @pytest.mark.slow
-@settings(derandomize=True, max_examples=1000)
+@settings(max_examples=1000)
 @given(
     votes=st.lists(st.tuples(CLASSES, WEIGHTS), min_size=2, max_size=8),
     least=SHARES,
@@ -45,7 +45,6 @@ def test_what_is_decided_no_later_vote_changes(
             assert outcome(votes, least) == (vote.winner if won else None)
 
 
-@settings(derandomize=True)
 @given(ended=VOTES, least=SHARES)
 def test_a_complete_vote_is_decided(ended: list[tuple[int, float]], least: float) -> None:
     vote = confidence_vote([c for c, _ in ended], [w for _, w in ended])

@@ -112,7 +112,7 @@ def test_a_line_without_end_is_refused_before_it_fills_memory(
 answers = st.text(st.sampled_from('},{[]"\\: \nab'), max_size=12)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(st.lists(answers, max_size=30), st.integers(1, 40), st.booleans())
 def test_an_array_is_read_whatever_its_strings_hold(
     texts: list[str], piece: int, is_loose: bool

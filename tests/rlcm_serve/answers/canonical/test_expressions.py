@@ -39,7 +39,7 @@ def close(value: Value, expected: mpmath.mpc) -> bool:
         return abs(found - expected) <= mpmath.ldexp(1 + abs(expected), -200)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(values, values)
 def test_arithmetic_is_that_of_mpmath(one: tuple[float, float], other: tuple[float, float]) -> None:
     a, b = fixed_value(one), fixed_value(other)
@@ -53,7 +53,7 @@ def test_arithmetic_is_that_of_mpmath(one: tuple[float, float], other: tuple[flo
             assert close(fixed.multiply(a, fixed.inverse(b)), u / v)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(expressions)
 def test_an_expression_equals_its_expansion_and_no_other(expression: sympy.Expr) -> None:
     written = sympy.latex(expression)

@@ -41,7 +41,7 @@ def partition(classes: list[int], members: list[Form]) -> set[frozenset[str]]:
     }
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(forms)
 def test_equality_is_symmetric_and_each_form_equals_itself(members: list[Form]) -> None:
     for one in members:
@@ -54,7 +54,7 @@ def test_equality_is_symmetric_and_each_form_equals_itself(members: list[Form]) 
                 assert not equal(one, other)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(forms, st.randoms(use_true_random=False))
 def test_classes_do_not_depend_on_the_order(members: list[Form], chance: random.Random) -> None:
     expected = partition(group(members), members)
@@ -63,7 +63,7 @@ def test_classes_do_not_depend_on_the_order(members: list[Form], chance: random.
     assert partition(group(shuffled), shuffled) == expected
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(forms)
 def test_all_members_of_a_class_are_equal(members: list[Form]) -> None:
     classes = group(members)
@@ -73,7 +73,7 @@ def test_all_members_of_a_class_are_equal(members: list[Form]) -> None:
             assert at == there or one.key != other.key
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300)
 @given(forms)
 def test_forms_that_equal_none_of_the_others_change_no_class(members: list[Form]) -> None:
     linked: list[list[Form]] = []

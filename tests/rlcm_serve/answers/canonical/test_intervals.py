@@ -32,7 +32,7 @@ def holds(numbers: RealSet, place: int | float) -> bool:
     )
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(sets(), sets())
 def test_operations_are_those_of_membership(one: RealSet, other: RealSet) -> None:
     union, both = intervals.union(one, other), intervals.intersection(one, other)
@@ -43,7 +43,7 @@ def test_operations_are_those_of_membership(one: RealSet, other: RealSet) -> Non
         assert holds(rest, place) != holds(one, place)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(sets(), sets())
 def test_equal_sets_have_one_key(one: RealSet, other: RealSet) -> None:
     same = all(holds(one, place) == holds(other, place) for place in PROBES)

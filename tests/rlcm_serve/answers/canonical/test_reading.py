@@ -99,13 +99,13 @@ def test_a_hostile_answer_is_read_at_once(name: str) -> None:
         assert time.process_time() - start < 2
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@settings(max_examples=1000)
 @given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join) | st.text(max_size=40))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     assert read(text) == read(text)
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map("".join), st.booleans())
 def test_whatever_is_repeated_is_read_at_once(unit: str, nested: bool) -> None:
     text = (unit * 2000)[:1900]
@@ -114,7 +114,7 @@ def test_whatever_is_repeated_is_read_at_once(unit: str, nested: bool) -> None:
     assert time.process_time() - start < 2
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(
     st.sampled_from(ANSWERS), st.sampled_from(["{} ", " {}", "\n{}\n", "${}$", r"\({}\)", "{}."])
 )
@@ -124,7 +124,7 @@ def test_what_stands_around_an_answer_has_no_effect(answer: str, frame: str) -> 
         assert canonical(frame.format(answer)) == form
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=500)
 @given(
     st.from_regex(r"[+-]?[0-9]{0,9}\.?[0-9]{1,9}", fullmatch=True)
     | st.from_regex(r"-?[0-9]{1,9}/[0-9]{1,9}", fullmatch=True)
@@ -158,7 +158,7 @@ def test_twenty_thousand_answers_take_few_seconds() -> None:
     assert time.process_time() - start < 10, "1.5 s on an idle core"
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@settings(max_examples=1000)
 @given(st.integers(-(10**30), 10**30), st.integers(0, 12))
 def test_decimals_are_exact(digits: int, places: int) -> None:
     sign, text = "-" * (digits < 0), f"{abs(digits):0{places + 1}d}"

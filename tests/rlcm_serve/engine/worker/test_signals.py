@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcm_serve.core import Signal
@@ -39,7 +39,6 @@ def mapped(confidence: float) -> float:
 token = st.tuples(st.floats(-30, 0, width=32), st.floats(3, 60, width=32))
 
 
-@settings(deadline=None)
 @given(st.lists(token, min_size=1, max_size=40), st.integers(1, 12), st.integers(0, 40))
 def test_they_are_the_means_of_their_definitions(
     tokens: list[tuple[float, float]], window: int, first: int

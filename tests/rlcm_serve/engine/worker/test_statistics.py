@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcm_serve.engine.worker.statistics import FIGURES, STATISTICS, TokenStatistics
@@ -36,7 +36,6 @@ def by_definition(figures_TF: np.ndarray) -> list[float]:
     ]
 
 
-@settings(deadline=None)
 @given(rollout, st.lists(st.integers(0, 40), max_size=8))
 def test_they_are_as_defined_however_many_tokens_come_at_once(
     tokens: list[tuple[float, float, float]], parts: list[int]

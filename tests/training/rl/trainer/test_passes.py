@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from training.rl.trainer.passes import dealt_by_length, passes, trimmed
@@ -23,7 +23,6 @@ def padded(lengths: list[tuple[int, int]]) -> tuple[torch.Tensor, torch.Tensor, 
 
 
 @given(LENGTHS, st.integers(1, 4))
-@settings(deadline=None)
 def test_every_token_is_in_one_pass(lengths: list[tuple[int, int]], size: int) -> None:
     ids, mask, width = padded(lengths)
     rebuilt = torch.zeros(len(lengths), width, dtype=torch.long)
@@ -43,7 +42,6 @@ def test_every_token_is_in_one_pass(lengths: list[tuple[int, int]], size: int) -
 
 
 @given(LENGTHS)
-@settings(deadline=None)
 def test_only_padding_is_trimmed(lengths: list[tuple[int, int]]) -> None:
     ids, mask, width = padded(lengths)
     ids, mask = (torch.nn.functional.pad(each, (2, 3)) for each in (ids, mask))
