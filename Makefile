@@ -105,7 +105,7 @@ PYTEST   := OMP_NUM_THREADS=1 $(BIN)/pytest
 PARALLEL := -n $(PROCESSES) --dist loadfile
 SAMPLED  := slow and not charts and not docs and not page and not gpu and not load and not ray and not verl and not v2
 
-test: $(INSTALLED)  ## run the fast tests, with one real engine (five minutes; ARGS='-k voting', PROCESSES=0 for one process)
+test: $(INSTALLED)  ## run the fast tests, with one real engine (a quarter of an hour on two cores; ARGS='-k voting', PROCESSES=0 for one process)
 	@$(PYTEST) $(PARALLEL) $(ARGS)
 
 # What failed runs again, alone: a busy machine can fail a test once, a fault fails twice. Such a test is a fault of the test.
