@@ -128,8 +128,7 @@ def certify_levels(
         CalibrationError: delta is not in (0, 1), alphas do not ascend, shapes differ, or weights
             are negative or sum to more than 1.
     """
-    require_rate("delta", delta)
-    p_LT = np.atleast_2d(np.asarray(p_values, dtype=np.float64))
+    p_LT = np.atleast_2d(_checked(p_values, delta))
     _check_levels(alphas, p_LT)
     weights_LT = np.broadcast_to(np.asarray(weights, dtype=np.float64), p_LT.shape)
     if promise is Promise.POINTWISE:
