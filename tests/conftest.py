@@ -15,8 +15,10 @@ from tests.lanes import lane_of, names_paths, sample
 if TYPE_CHECKING:
     from tests.served import Served
 
-settings.register_profile("repeatable", derandomize=True, deadline=None)  # on a busy machine too
+# Property tests draw the same examples in every run, and a slow machine fails none of them.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
 pytest.register_assert_rewrite("tests.rlcm_serve.engine.crowd")  # so that failures show values
 
 LANE_OF = pytest.StashKey[dict[str, str]]()
