@@ -14,8 +14,9 @@ from calibration.files import write_text
 from studies.paper.primary.design import ROLLOUTS, RUNS, TEMPERATURE
 from studies.paper.primary.problems import write_problems
 from studies.paper.primary.running import PrimaryStudy
+from studies.paper.result_files import design_digest
 from studies.paper.runs import PaperRun, repeated_runs
-from studies.paper.stages import Study
+from studies.paper.stages import ANSWERS, Study
 from training.errors import TrainingRefused
 
 PRIMARY_CONFIG = Path(__file__).with_name("primary") / "primary.toml"
@@ -26,6 +27,9 @@ def repeated_study(
     out: Path, results: Path, model: str = WARM_START, primary: Path = RUNS
 ) -> Study:
     """The settings that all runs share; writes problems and training settings into `out`.
+
+    Its design is that of the primary comparison, which covers the problems, with the base model
+    and the forced answers of the evaluation. Runs lie in a folder of the design's name.
 
     GRPO, RLCM and the authors' RLCM are trained and probed once for both studies, if the primary
     comparison ran first and its folders are still there.
@@ -43,17 +47,19 @@ def repeated_study(
     text = f"{settings}\n[data]\nsource = {json.dumps(str(problems / 'train.jsonl'))}\n"
     if not config.exists() or config.read_text() != text:
         write_text(config, text)
-    same = PrimaryStudy(PRIMARY_CONFIG, problems, primary, results).runs
+    compared = PrimaryStudy(PRIMARY_CONFIG, problems, primary, results)
+    design = design_digest((compared.design, ANSWERS), [settings.encode()])
     return Study(
         config,
         str(problems / "test.jsonl"),
-        out,
+        out / design,
         results,
         threads=1,
         temperature=TEMPERATURE,
         rollouts=ROLLOUTS,
         probe_problems=problems / "probe.jsonl",
-        same=same if model == WARM_START else None,
+        same=compared.runs if model == WARM_START else None,
+        design=design,
     )
 
 

@@ -14,6 +14,9 @@ from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.measures import Marker, RunMeasures
 from studies.paper.result_files import read_folder, write_result
 
+COMMAND = "python -m studies.paper run"
+"""Writes the results."""
+
 CURVES = (
     "accuracy",
     "reward",
@@ -100,6 +103,7 @@ class Result:
         measures: of the evaluation, only for the run's own source.
         rollouts: the rollouts that were measured.
         phrases: markers of doubt that occur, by phrase; older files have none.
+        design: digest of the study's settings and problems; "" where a study has none.
     """
 
     name: str
@@ -116,6 +120,7 @@ class Result:
     measures: RunMeasures
     rollouts: Rollouts
     phrases: tuple[Marker, ...] = ()
+    design: str = ""
 
     def write(self, folder: Path) -> Path:
         """Writes `NAME.json` atomically."""
@@ -128,11 +133,9 @@ def read_results(folder: Path) -> dict[str, Result]:
     Raises:
         RequestRefused: the folder has no results, or a file is not a result.
     """
-    found = read_folder(folder, Result, "python -m studies.paper run")
+    found = read_folder(folder, Result, COMMAND)
     if not found:
-        raise RequestRefused(
-            "results", f"{folder} holds no result: run `python -m studies.paper run` first"
-        )
+        raise RequestRefused("results", f"{folder} holds no result: run `{COMMAND}` first")
     return found
 
 

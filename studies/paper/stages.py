@@ -23,7 +23,8 @@ from rlcm_serve.evaluation.measuring.measures import RunMeasures
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.sources import Source
 from studies.paper.commands import Stages
-from studies.paper.result import CURVES, Result, Rollouts, Stage
+from studies.paper.result import COMMAND, CURVES, Result, Rollouts, Stage
+from studies.paper.result_files import is_made
 from studies.paper.runs import BASE, PaperRun
 from training.rl.export import FACTS
 from training.rl.problems import load_problems
@@ -57,6 +58,7 @@ class Study:
             that a probe reads, on these problems, on states alone, at the evaluation's temperature.
         same: folder of another study's runs that train and probe as this one does. A run whose
             policy and probe are there is only evaluated.
+        design: digest of settings and problems; results of another one are refused.
     """
 
     config: Path
@@ -68,6 +70,7 @@ class Study:
     rollouts: int | None = None
     probe_problems: Path | None = None
     same: Path | None = None
+    design: str = ""
 
     def settings(self, run: PaperRun) -> RunSettings:
         """The training settings of a run."""
@@ -75,8 +78,12 @@ class Study:
         return RunSettings.load(self.config, method=method, strength=run.strength, seed=run.seed)
 
     def is_done(self, run: PaperRun) -> bool:
-        """Whether the run's result exists."""
-        return (self.results / f"{run.name}.json").exists()
+        """Whether the run's result exists.
+
+        Raises:
+            TrainingRefused: it exists, and is of another design.
+        """
+        return is_made(self.results / f"{run.name}.json", self.design, COMMAND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +255,7 @@ class Running:
                 load(self.study.benchmark).parts,
             ),
             phrases=tuple(found for found in benchmark.indicators if found.per_rollout.value),
+            design=self.study.design,
         )
 
 

@@ -5,7 +5,6 @@ Every stage continues after an interruption, and completed ones are skipped.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from dataclasses import dataclass
@@ -29,8 +28,7 @@ from studies.paper.primary.measures import Measured
 from studies.paper.primary.problems import FILES
 from studies.paper.primary.result import COMMAND, PrimaryResult
 from studies.paper.result import Stage
-from studies.paper.result_files import read_result
-from training.errors import TrainingRefused
+from studies.paper.result_files import design_digest, is_made
 from training.probe.data import load_probe_data
 from training.probe.fit import ProbeTraining, fit_probe
 from training.rl.export import FACTS
@@ -59,10 +57,8 @@ class PrimaryStudy:
     def design(self) -> str:
         """Digest of the training's settings, of the problems, and of how runs are tested."""
         tested = (design.TEMPERATURE, design.PROBE_ROLLOUTS, design.PROBE_ANSWERS, self.rollouts)
-        digest = hashlib.sha256(repr(tested).encode())
-        for path in (self.config, *(self.problems / f"{name}.jsonl" for name in FILES)):
-            digest.update(path.read_bytes())
-        return digest.hexdigest()[:12]
+        files = (self.config, *(self.problems / f"{name}.jsonl" for name in FILES))
+        return design_digest(tested, (path.read_bytes() for path in files))
 
     @property
     def runs(self) -> Path:
@@ -73,17 +69,10 @@ class PrimaryStudy:
         """Whether the run's result exists.
 
         Raises:
-            TrainingRefused: it is there, and of another design.
+            TrainingRefused: it exists, and is of another design.
         """
         path = self.results / f"{run.name}.json"
-        if not path.exists():
-            return False
-        if read_result(path, PrimaryResult, COMMAND).design != self.design:
-            raise TrainingRefused(
-                f"{path} was made under another design, so it cannot stand beside new results: "
-                "delete it, then its run is made again"
-            )
-        return True
+        return is_made(path, self.design, COMMAND)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,16 @@ def test_only_the_same_base_model_shares_policies_with_the_primary_comparison(
     assert repeated_study(out, tmp_path, "runs/other", primary).same is None
 
 
+def test_results_of_another_base_model_are_of_another_design(tmp_path: Path) -> None:
+    designs = {
+        repeated_study(tmp_path / out, tmp_path / "results", model).design
+        for out in ("one", "two")
+        for model in ("embedded-sft", "runs/other")
+    }
+    assert len(designs) == 2
+    assert "" not in designs
+
+
 def test_the_second_study_trains_and_tests_as_the_primary_comparison_does(tmp_path: Path) -> None:
     study = repeated_study(tmp_path / "out", tmp_path / "results", "runs/other")
     settings = study.settings(run_named("rlcm-0.3-1", repeated_runs()))

@@ -320,3 +320,12 @@ def test_a_study_with_one_probe_for_all_makes_it_for_every_method_that_a_probe_r
         "1.0",
         "state",
     )
+
+
+def test_a_result_of_another_design_is_refused(world: World) -> None:
+    running = world.running("grpo-0")
+    running.finish()
+    assert world.study.is_done(running.run)
+    other = replace(world.study, design="0123456789ab")
+    with pytest.raises(TrainingRefused, match=r"grpo-0\.json was made under another design"):
+        other.is_done(running.run)

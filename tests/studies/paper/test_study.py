@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from studies.paper.result_files import Made, write_result
 from studies.paper.runs import PaperRun, run_named
 from studies.paper.stages import Running, Study
 from studies.paper.study import carry_out
@@ -31,10 +32,7 @@ class Stages:
             if running.run.name in self.failing:
                 raise self.failing[running.run.name]
             self.finished.append(running.run.name)
-            running.study.results.mkdir(exist_ok=True)
-            path = running.study.results / f"{running.run.name}.json"
-            path.touch()
-            return path
+            return write_result(Made(running.run.name), running.study.results)
         finally:
             with self._lock:
                 self._running -= 1
@@ -60,8 +58,7 @@ def told(study: Study, runs: list[PaperRun], jobs: int = 1) -> str:
 
 
 def test_only_what_is_missing_is_done(study: Study, stages: Stages) -> None:
-    study.results.mkdir()
-    (study.results / "grpo-0.json").touch()
+    write_result(Made("grpo-0"), study.results)
     said = told(study, RUNS)
     assert stages.finished == ["base-0", "rlcm-0.1-0"]
     assert "1 of 3 runs are done" in said
