@@ -19,7 +19,8 @@ The bet b and the share rho must be fixed before answer t; g may depend on its c
 alpha and rho = pi, X says nothing about answers without a label, and F = 1 + b (l - alpha) for the
 others: the plain test of labels. With a good guess, X varies less than A l / pi, and answers
 without a label count too (prediction-powered inference, arXiv 2301.09633 and 2602.02229). F is
-never negative: bets stop at `_LARGEST` / alpha, and guesses at `_MOST_AT_STAKE` / b - alpha.
+never negative: bets stop at `_LARGEST` / alpha, and guesses where a right answer with a label takes
+`_MOST_AT_STAKE` of the wealth. Where pi < rho, that also lowers the guess alpha of the plain test.
 
 **Validity.** Every game's wealth is a nonnegative supermartingale from wherever it starts. A unit
 of wealth is shared out over games and over starting times, in shares that sum to one; what has not
@@ -113,14 +114,17 @@ class RiskTest:
         s = self.state
         loss_M = np.where(audited_M, loss_M, 0.0)
         bet_MG, rho_M = self._bets(), s["share"]
-        guess_MG = np.full_like(bet_MG, self._alpha)
         half = bet_MG.shape[1] // 2
-        most_MG = _MOST_AT_STAKE / np.maximum(bet_MG[:, half:], 1e-9) - self._alpha
-        guess_MG[:, half:] = np.minimum(guess_M[:, None], most_MG)
-        theta_M = np.minimum(1, share_M / np.maximum(rho_M, 1e-300))
-        weight_M = np.where(audited_M, rho_M / np.maximum(share_M, rho_M), 0.0)
-        gain_MG = (rho_M * theta_M)[:, None] * guess_MG - (rho_M * self._alpha)[:, None]
-        gain_MG += weight_M[:, None] * (loss_M[:, None] - guess_MG)
+        counted_M = np.minimum(share_M, rho_M)  # rho theta: how much of the guess always counts
+        weight_M = rho_M / np.maximum(share_M, rho_M)  # how much of it a label takes back
+        owed_M, taken_M = rho_M * self._alpha, np.maximum(weight_M - counted_M, 1e-9)
+        staked_MG = _MOST_AT_STAKE / np.maximum(bet_MG, 1e-9)
+        most_MG = (staked_MG[:, :half] - owed_M[:, None]) / taken_M[:, None]
+        plain_MG = np.minimum(self._alpha, most_MG)
+        model_MG = np.minimum(guess_M[:, None], staked_MG[:, half:] - self._alpha)
+        guess_MG = np.concatenate([plain_MG, model_MG], axis=1)
+        gain_MG = counted_M[:, None] * guess_MG - owed_M[:, None]
+        gain_MG += np.where(audited_M, weight_M, 0.0)[:, None] * (loss_M[:, None] - guess_MG)
         # Before the first answer rho is 0, so that there is no bet on it.
         s["wealth"] = np.minimum(s["wealth"] * (1 + bet_MG * gain_MG), LARGEST_WEALTH)
         self._start(audited_M, share_M)

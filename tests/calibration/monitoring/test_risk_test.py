@@ -135,6 +135,15 @@ def test_no_wealth_is_expected_at_the_risk_alpha(
     assert expected_growth(test, features) <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("alpha", [0.02, 0.1, 0.5])
+def test_no_game_owes_after_a_right_answer_of_a_much_smaller_share(alpha: float) -> None:
+    test = RiskTest(alpha, 1)
+    for _ in range(40):
+        give(test, 1, 0.5, 1.0, True)
+    give(test, 0, 0.5, 0.05, True)
+    assert (test.state["wealth"] > 0).all()
+
+
 @given(steps)
 def test_no_game_owes(history: list[Step]) -> None:
     test = RiskTest(ALPHA, 1)
