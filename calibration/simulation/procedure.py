@@ -81,7 +81,8 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
     samples: names, the order of rows and other problems have no say, nor have verdicts. Problems
     that recorded the same get permutations of their own, by their number among these: in the order
     of their batches, so that later problems change no earlier draw, then of their units. A problem
-    with exactly as many rollouts as samples is drawn once, unless `draws` is set.
+    with exactly as many rollouts as samples is drawn once, unless `draws` is set, and in the order
+    of what was recorded if that tells its rollouts apart: a vote's tie goes to the first sample.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
@@ -98,19 +99,17 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
             "or take fewer samples"
         )
     first_P = np.cumsum(rollouts_P) - rollouts_P
-    order_R, seeds = _order_and_seeds(traces, n_samples)
-    drawn = [
-        order[_draw(seed, len(order), procedure)]
-        for seed, order in zip(seeds, np.split(order_R, first_P[1:]), strict=True)
-    ]
+    order_R: NDArray[np.intp] = np.lexsort((traces.rank_R, traces.problem_R))
+    orders = np.split(order_R, first_P[1:])
+    drawn = []
+    for seed, order in zip(_seeds(traces, n_samples), orders, strict=True):
+        is_whole = len(order) == n_samples and procedure.draws is None
+        if is_whole and traces.are_told_apart(order):
+            drawn.append(order[None, :])
+        else:
+            drawn.append(order[_draw(seed, len(order), procedure)])
     problem_D = np.repeat(np.arange(traces.n_problems), [len(draw) for draw in drawn])
     return Draws(problem_D, np.concatenate(drawn))
-
-
-def _order_and_seeds(traces: Traces, n_samples: int) -> tuple[NDArray[np.intp], list[int]]:
-    """Rows of the traces by problem, ordered within each; and the seed of each problem."""
-    order_R: NDArray[np.intp] = np.lexsort((traces.rank_R, traces.problem_R))
-    return order_R, _seeds(traces, n_samples)
 
 
 def _seeds(traces: Traces, n_samples: int) -> list[int]:
@@ -134,8 +133,6 @@ def _seed(text: bytes) -> int:
 def _draw(seed: int, n_rollouts: int, procedure: Procedure) -> NDArray[np.intp]:
     """Ordered subsets of a problem's rollouts, draws x samples."""
     n_samples = procedure.samples
-    if n_rollouts == n_samples and procedure.draws is None:
-        return np.arange(n_samples)[None, :]
     disjoint = n_rollouts // n_samples
     n_draws = procedure.draws or disjoint
     permutations = [

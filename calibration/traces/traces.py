@@ -18,7 +18,7 @@ from calibration.policy.exit_rule import ExitReason
 from calibration.traces.bounds import Bounds
 from calibration.traces.checks import check_tables
 from calibration.traces.columns import Columns
-from calibration.traces.content import contents_of, joined, of_all, ranked, ranked_units
+from calibration.traces.content import HALF, contents_of, joined, of_all, ranked, ranked_units
 from calibration.traces.fingerprint import Effect, Fingerprint
 from calibration.traces.table import KIND, KNOWN, Rollout, fingerprint_of, to_table
 
@@ -139,6 +139,10 @@ class Traces:
     def rank_R(self) -> NDArray[np.intp]:
         """The place of each rollout in an order that the content alone decides."""
         return ranked(self._content_R)
+
+    def are_told_apart(self, row_K: NDArray[np.intp]) -> bool:
+        """Whether what was recorded differs between all these rollouts; verdicts have no say."""
+        return len({self._content_R[row][:HALF] for row in row_K.tolist()}) == len(row_K)
 
     @cached_property
     def _content_R(self) -> list[bytes]:

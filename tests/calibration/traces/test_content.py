@@ -13,6 +13,7 @@ from calibration import Certificate, CertificateError, Traces, certify
 from calibration.certificate.levels import CertifiedLevel
 from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.certificate.verify import verify
+from calibration.simulation.procedure import Procedure, simulate
 from calibration.testing.methods import Method
 from calibration.traces.content import HALF, of_all, ranked, ranked_units
 from tests.calibration.conftest import UniformWorld
@@ -102,6 +103,18 @@ def test_a_guarantee_holds_where_all_recordings_are_equal(world: UniformWorld, l
         certified += isinstance(fitted.levels[0], CertifiedLevel)
     # The risk is alpha, so every certificate is an error.
     assert certified <= binom.ppf(1 - 1e-4, draws, delta)
+
+
+@pytest.mark.parametrize("samples", [2, 3])
+def test_a_tie_of_equal_rollouts_goes_to_either(world: UniformWorld, samples: int) -> None:
+    """Every problem has as many rollouts as samples, all as long and as sure, each right in 70%."""
+    rng, n = np.random.default_rng(samples), 300
+    right_R = rng.random(n * samples) < 0.7
+    made = several_rollouts(ended_at(world, 1002, right_R), samples)
+    draws = simulate(made, Procedure(samples))
+    assert made.correct_RC[draws.rollout_DN[:, 0], 0].mean() == pytest.approx(0.7, abs=0.08)
+    fitted = certify(made, risk="error", alphas=[0.2], samples=samples, vote="majority")
+    assert not isinstance(fitted.levels[0], CertifiedLevel)
 
 
 def test_what_was_recorded_decides_the_seed(traces: Traces) -> None:
