@@ -148,11 +148,11 @@ class CertificateStore:
         with self._database.reading() as session:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
             known = self._known(rows.values())
-            past = Withdrawals(session, known.values)
+            added = {id_: rows[id_].added if id_ in rows else None for id_ in known}
+            past = Withdrawals(session, lambda: ((one, added[id_]) for id_, one in known.items()))
             certificates = self._active(session, identities, past).served if identities else []
             active = {certificate.id for certificate in certificates}
             fits = {id_: _fit(certificate, identities) for id_, certificate in known.items()}
-            added = {id_: rows[id_].added if id_ in rows else None for id_ in known}
             reasons = {id_: one.reason for id_, one in withdrawn(session).items()}
             kept = [
                 KeptCertificate(
@@ -386,8 +386,10 @@ class CertificateStore:
         return {id_: one for id_, (one, _) in self._files.items()} | _readable(rows)
 
     def _past(self, session: Session) -> Withdrawals:
-        def known() -> Iterable[Certificate]:
-            return self._known(session.scalars(select(StoredCertificate))).values()
+        def known() -> Iterable[tuple[Certificate, float | None]]:
+            rows = session.scalars(select(StoredCertificate)).all()
+            added = {row.id: row.added for row in rows}
+            return ((one, added.get(id_)) for id_, one in self._known(rows).items())
 
         return Withdrawals(session, known)
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 from sqlalchemy import select
@@ -22,18 +23,19 @@ class Restoring(NamedTuple):
     The k-th certificate after the first may fail with probability delta / (k (k + 1)), where delta
     is that of the first one. These numbers sum to delta. So over all alarms together, a wrong
     certificate is ever given with probability at most 2 delta: delta for the first, delta for all
-    that replace it.
+    that replace it. Whatever is fitted counts, active or not: whoever may fit again until a level
+    is certified spends delta each time.
 
     Attributes:
         certificate: digest of the one that was withdrawn last.
-        times: k, how often the guarantee was withdrawn.
+        number: k, of the next certificate after the first.
         delta: the most that the next certificate may have.
         since: Unix time of the last withdrawal, in seconds; problems must be drawn after it.
         used: digests of the calibration traces of withdrawn certificates, as far as they are known.
     """
 
     certificate: str
-    times: int
+    number: int
     delta: float
     since: float
     used: frozenset[str]
@@ -66,9 +68,9 @@ class Restoring(NamedTuple):
             )
         if certificate.whole_delta > self.delta * (1 + 1e-9):
             return (
-                f"delta of this certificate is {certificate.whole_delta:g}, and the guarantee of "
-                f"this procedure was withdrawn {self.times} times: delta may be at most "
-                f"{self.delta:g} now. `rlcm recalibrate` fits with that"
+                f"delta of this certificate is {certificate.whole_delta:g}, and it is number "
+                f"{self.number} that was fitted since the guarantee of this procedure was first "
+                f"withdrawn: delta may be at most {self.delta:g}. `rlcm recalibrate` fits with that"
             )
         return None
 
@@ -78,30 +80,41 @@ class Withdrawals:
 
     Args:
         session: that reads them.
-        known: returns all certificates that are known; called at most once. Their slots are
-            computed again, because a withdrawal may be stored under the slot of an earlier release.
+        known: returns all certificates that are known, with the Unix time at which each was stored
+            (None for a file); called at most once. Their slots are computed again, because a
+            withdrawal may be stored under the slot of an earlier release.
     """
 
-    def __init__(self, session: Session, known: Callable[[], Iterable[Certificate]]) -> None:
+    def __init__(
+        self, session: Session, known: Callable[[], Iterable[tuple[Certificate, float | None]]]
+    ) -> None:
         self._session, self._known = session, known
 
-    def restoring(self, certificate: Certificate) -> Restoring | None:
-        """What is demanded in the slot of a certificate; None if nothing was withdrawn there."""
+    def restoring(self, certificate: Certificate, added: float = inf) -> Restoring | None:
+        """What is demanded in the slot of a certificate; None if nothing was withdrawn there.
+
+        Args:
+            certificate: any of the slot.
+            added: Unix time at which the next one is stored; later ones do not count.
+        """
         if not self._rows:
             return None
         slots, alike = slots_of(certificate), self._alike[slot_of(certificate)]
         rows = [row for row in self._rows if row.slot in slots or row.certificate in alike]
         if not rows:
             return None
-        times = len(rows)
-        delta = rows[0].delta / (times * (times + 1))
+        fitted = sum(
+            rows[0].time <= stored < added for _, stored in alike.values() if stored is not None
+        )
+        number = max(len(rows), fitted + 1)
+        delta = rows[0].delta / (number * (number + 1))
         lost = (alike[row.certificate] for row in rows if row.certificate in alike)
-        used = frozenset(one.calibration_digest for one in lost)
-        return Restoring(rows[-1].certificate, times, delta, rows[-1].time, used)
+        used = frozenset(one.calibration_digest for one, _ in lost)
+        return Restoring(rows[-1].certificate, number, delta, rows[-1].time, used)
 
     def objection(self, certificate: Certificate, added: float | None) -> str | None:
         """Why it cannot take the place of a withdrawn certificate; `added` None for a file."""
-        restoring = self.restoring(certificate)
+        restoring = self.restoring(certificate, inf if added is None else added)
         return None if restoring is None else restoring.objection(certificate, added)
 
     @cached_property
@@ -110,9 +123,9 @@ class Withdrawals:
         return self._session.scalars(select(WithdrawalRow).order_by(WithdrawalRow.time)).all()
 
     @cached_property
-    def _alike(self) -> dict[str, dict[str, Certificate]]:
-        """The certificates of each slot, by digest."""
-        found: dict[str, dict[str, Certificate]] = defaultdict(dict)
-        for one in self._known():
-            found[slot_of(one)][one.digest] = one
+    def _alike(self) -> dict[str, dict[str, tuple[Certificate, float | None]]]:
+        """The certificates of each slot, and when they were stored, by digest."""
+        found: dict[str, dict[str, tuple[Certificate, float | None]]] = defaultdict(dict)
+        for one, added in self._known():
+            found[slot_of(one)][one.digest] = one, added
         return found

@@ -94,6 +94,23 @@ def test_a_certificate_that_promises_with_more_delta_is_refused(database: Databa
     assert store.current([IDENTITY]).certificates == (first,)
 
 
+def test_each_fit_since_the_withdrawal_spends_delta_active_or_not(database: Database) -> None:
+    store, first = CertificateStore(database), fitted(0.1, 0.9)
+    store.add(first, "upload")
+    store.activate(first.id, [IDENTITY])
+    withdraw(database, first)
+    tried = [fitted(0.05, 0.8), fitted(0.05, 0.7), fitted(0.1 / 12, 0.6)]
+    for made in tried:
+        store.add(made, "job")
+    restoring = store.restoring(first)
+    assert restoring is not None
+    assert (restoring.number, restoring.delta) == (4, pytest.approx(0.1 / 20))
+    with pytest.raises(Conflict, match=r"it is number 2 that was fitted .* at most 0\.0166667"):
+        store.activate(tried[1].id, [IDENTITY])
+    for made in (tried[0], tried[2]):
+        assert store.activate(made.id, [IDENTITY]).certificates == (made,)
+
+
 def test_a_certificate_from_before_the_withdrawal_is_refused(database: Database) -> None:
     store, first, older = CertificateStore(database), fitted(0.1, 0.9), fitted(0.01, 0.8)
     store.add(older, "upload")
