@@ -98,7 +98,7 @@ def certify(
         draws=draws, method=method, grid=grid, token_price=token_price, average=average,
         max_group_size=max_group_size,
     )  # fmt: skip
-    joint = requested(delta, request.risk, bounds or {}, next_questions)
+    joint = requested(delta, request.risk, bounds or {}, next_questions, average)
     request = replace(request, delta=levels_delta(delta, joint))
     traces, order = traces.passing(), order and order.passing()
     groups = request.groups_of(traces)

@@ -168,7 +168,7 @@ def plan(
             f"sizes are {list(sizes)} and repeats {repeats}: give sizes and repeats of 1 or more"
         )
     require_shares(label_share, least_share)
-    joint = requested(delta, request.risk, bounds or {}, next_questions)
+    joint = requested(delta, request.risk, bounds or {}, next_questions, average)
     request = replace(request, delta=levels_delta(delta, joint))
     pilot = pilot.passing()
     simulation = _Simulation(pilot, request, joint, np.random.default_rng(seed))

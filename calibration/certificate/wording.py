@@ -97,7 +97,7 @@ def covers(
         f"calibration problems, every certified policy keeps its alpha: {bound}. This is an "
         f"average over new {new} from the same distribution as the calibration problems, answered "
         f"exactly as the fingerprint describes. The guarantee holds for {together}.{at_all_times}"
-        f"{sizes}{passing}{_jointly(risk, joint, groups)}{_kinds_at_once(of_kind)}"
+        f"{sizes}{passing}{_jointly(risk, joint, groups, promise)}{_kinds_at_once(of_kind)}"
     )
 
 
@@ -109,7 +109,12 @@ SIDES = {
 """The other risks in words, all as shares of all questions."""
 
 
-def _jointly(risk: Risk, joint: Joint | None, groups: Groups | None) -> str:
+AT_EVERY_LEVEL = "With this probability it also holds at once, at every certified level: "
+AT_ONE_LEVEL = "With this probability it also holds at once with the level that was chosen: "
+"""What joint statements begin with, by whether all levels hold at once."""
+
+
+def _jointly(risk: Risk, joint: Joint | None, groups: Groups | None, promise: Promise) -> str:
     """What holds jointly with the levels."""
     if joint is None:
         return ""
@@ -125,8 +130,8 @@ def _jointly(risk: Risk, joint: Joint | None, groups: Groups | None) -> str:
             f"of the next {joint.next.questions} {which}{apart} no more count against alpha than "
             "the level says"
         )
-    together = "; ".join(said)
-    return f" With this probability it also holds at once, at every certified level: {together}."
+    begins = AT_EVERY_LEVEL if promise is Promise.SIMULTANEOUS else AT_ONE_LEVEL
+    return f" {begins}{'; '.join(said)}."
 
 
 def _kinds_at_once(of_kind: Kind | None) -> str:
@@ -195,8 +200,12 @@ def _not_of_kind(of_kind: Kind | None) -> tuple[str, ...]:
 
 
 def covers_before(said: str) -> str:
-    """A text of `covers` as it was before it said which choices of alpha are covered."""
-    return said.replace(CHOICE, "so alpha may be chosen after seeing the results")
+    """A text of `covers` as it was before it said which choices of alpha are covered.
+
+    Nor did it say that joint statements hold at one level only, where levels hold separately.
+    """
+    chosen = said.replace(CHOICE, "so alpha may be chosen after seeing the results")
+    return chosen.replace(AT_ONE_LEVEL, AT_EVERY_LEVEL)
 
 
 _FORMER_WHAT = {

@@ -5,8 +5,8 @@ declined. And an upper prediction bound says how many of the next m questions go
 
 Delta is divided beforehand: with S such statements, the levels have 4 / (4 + S) of it, and each
 statement 1 / (4 + S). So with probability at least 1 - delta everything holds at once, whatever the
-dependence (union bound). A part of delta enters a bound through its logarithm, so the division
-costs little.
+dependence (union bound): at all levels, or under a pointwise promise at the one that was chosen
+beforehand. A part of delta enters a bound through its logarithm, so the division costs little.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from calibration.errors import CalibrationError
+from calibration.simulation.groups import Average
 from calibration.simulation.losses import Losses
 from calibration.simulation.risks import REGRET, SIDE_RISKS, Risk
 from calibration.testing.fwer import Promise, holm
@@ -250,12 +251,14 @@ def requested(
     risk: Risk,
     bounds: Mapping[str, float | None],
     next_questions: int | None,
+    average: Average | str = Average.PROBLEMS,
 ) -> Joint | None:
     """The statements that a fit shall make beside its levels; None if there are none.
 
     Raises:
         CalibrationError: a risk is unknown or is that of the levels, a share or number is out of
-            range, or questions of a loss that is not 0 or 1 are to be counted.
+            range, or questions are to be counted although their loss is not 0 or 1 or the risk is
+            an average over groups.
     """
     if not bounds and next_questions is None:
         return None
@@ -263,6 +266,11 @@ def requested(
         raise CalibrationError(
             f"the loss {risk.name!r} is not 0 or 1, so nobody can count which of the next "
             "questions go wrong: leave them out"
+        )
+    if next_questions is not None and average == Average.GROUPS:
+        raise CalibrationError(
+            "average is 'groups', so the risk says nothing about the next questions, of which "
+            "large groups have more: leave them out, or set average to 'problems'"
         )
     if "lost" in bounds and risk.name == REGRET.name:
         raise CalibrationError(

@@ -90,22 +90,25 @@ _SIDES = {
     "lost": "at most {most} of all questions lose a right answer",
 }
 _GO_WRONG = {
-    RiskName.SELECTIVE: "answered questions, at most {most} get a wrong answer",
-    RiskName.ERROR: "questions, at most {most} get a wrong answer",
-    RiskName.REGRET: "questions, at most {most} lose a right answer",
+    RiskName.SELECTIVE: "answered questions{apart}, at most {most} get a wrong answer",
+    RiskName.ERROR: "questions{apart}, at most {most} get a wrong answer",
+    RiskName.REGRET: "questions{apart}, at most {most} lose a right answer",
 }
 
 
 def _jointly(certificate: Certificate, level: CertifiedLevel) -> str:
-    """What holds jointly with a level, in one more sentence."""
+    """What holds jointly with a level, in one more sentence. Shares are averages as the level's."""
+    groups = certificate.groups
     said = [
         _SIDES[name].format(most=f"{100 * bound:.3g}%")
         for name, bound in _bounds(certificate, level).items()
     ]
     if (coming := _next_questions(certificate, level)) is not None:
-        wrong = _GO_WRONG[RiskName(certificate.risk)].format(most=coming.most)
+        apart = "" if groups is None else " from different groups"
+        wrong = _GO_WRONG[RiskName(certificate.risk)].format(most=coming.most, apart=apart)
         said.append(f"of the next {coming.questions} {wrong}")
-    return f" At the same time, {', and '.join(said)}." if said else ""
+    equally = "" if groups is None or groups.by_size else "counting every group equally, "
+    return f" At the same time, {equally}{', and '.join(said)}." if said else ""
 
 
 def _choice(certificate: Certificate) -> str:

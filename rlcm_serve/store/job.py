@@ -134,8 +134,13 @@ class CalibrationRequest:
         """The request with the size of the groups, if none was given and all have the same.
 
         Raises:
-            RequestRefused: a group is larger than `max_group_size`, or sizes differ without it.
+            RequestRefused: a group is larger than `max_group_size`, sizes differ without it, or
+                groups count the same and the next questions are to be counted.
         """
+        try:
+            requested(self.delta, risk_named(self.risk), {}, self.next_questions, self.average)
+        except CalibrationError as error:
+            raise RequestRefused("next", str(error)) from error
         sizes = np.array(list(Counter(map(_unit, problems)).values()))
         try:
             groups = groups_of_sizes(sizes, self.average, self.max_group_size)

@@ -25,6 +25,7 @@ from calibration import (
     certify_kinds,
     verify,
 )
+from calibration.certificate.wording import AT_EVERY_LEVEL, AT_ONE_LEVEL
 from calibration.simulation.groups import Groups
 from calibration.testing.joint import Joint, NextQuestions, SideBound, next_most
 from tests.calibration.recordings import in_groups, several_rollouts
@@ -208,6 +209,19 @@ def test_groups_bring_one_question_each(traces: Traces) -> None:
     assert "of the next 10 answered questions, at most one from each group," in made.covers
 
 
+def test_separate_levels_promise_the_rest_at_one_of_them(traces: Traces) -> None:
+    made = fitted(traces, bounds={"declined": None}, promise="pointwise")
+    assert AT_ONE_LEVEL in made.covers
+    assert Certificate.from_json(made.to_json()) == made
+    earlier = replace(made, covers=made.covers.replace(AT_ONE_LEVEL, AT_EVERY_LEVEL))
+    assert Certificate.from_json(earlier.to_json()) == earlier
+    together = fitted(traces, bounds={"declined": None})
+    assert AT_EVERY_LEVEL in together.covers
+    claimed = replace(together, covers=together.covers.replace(AT_EVERY_LEVEL, AT_ONE_LEVEL))
+    with pytest.raises(CertificateError, match="covers"):
+        Certificate.from_json(claimed.to_json())
+
+
 def half_wrong(outcomes: Outcomes) -> np.ndarray:
     return 0.5 * ~outcomes.correct_DT
 
@@ -220,6 +234,7 @@ def half_wrong(outcomes: Outcomes) -> np.ndarray:
         ({"next_questions": 0}, "the next 0 questions"),
         ({"bounds": {"lost": 0.1}, "risk": "regret"}, "already bound lost answers"),
         ({"next_questions": 5, "risk": Risk.custom("half", half_wrong)}, "nobody can count"),
+        ({"next_questions": 5, "average": "groups"}, "average is 'groups', so the risk says"),
     ],
 )
 def test_what_is_refused(traces: Traces, how: dict[str, Any], said: str) -> None:

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from calibration import Certificate, ExitPolicy
-from calibration.certificate.wording import covers
+from calibration.certificate.wording import covers, does_not_cover
+from calibration.simulation.groups import Average, Groups
 from calibration.simulation.risks import RISKS
 from calibration.testing.joint import Joint, NextQuestions, SideBound, next_delta, next_most
+from calibration.testing.p_values import PValue
 from rlcm_serve.core import NextQuestionsBound, Question, RiskName
 from rlcm_serve.solving.guarantees import Guarantees
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
@@ -61,6 +63,22 @@ def test_the_next_questions_count_as_the_risk_does(risk: str, said: str) -> None
     guarantee = guarantees.terms_for(asked).guarantee
     assert guarantee is not None
     assert guarantee.statement.endswith(said)
+
+
+def test_what_groups_count_is_said_of_every_bound() -> None:
+    groups = Groups(Average.GROUPS)
+    made = replace(with_joint(), p_value=PValue.BETTING, groups=groups)
+    how = RISKS[made.risk], 0.15, made.promise, made.p_value
+    text = covers(*how, groups=groups, joint=made.joint)
+    limits = does_not_cover(RISKS[made.risk], groups=groups)
+    made = replace(made, covers=text, does_not_cover=limits)
+    guarantees = Guarantees([IDENTITY], [made])
+    guarantee = guarantees.terms_for(Question("A dial shows 3.", alpha=0.15)).guarantee
+    assert guarantee is not None
+    assert "At the same time, counting every group equally, the service" in guarantee.statement
+    assert (
+        "of the next 100 answered questions from different groups, at most" in guarantee.statement
+    )
 
 
 def test_without_such_statements_nothing_is_added() -> None:
