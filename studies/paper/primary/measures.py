@@ -92,16 +92,27 @@ def resolution(
     """Murphy's resolution: the variance of the share right over ten bins of equal mass.
 
     The bins are those of each resample's own confidences, so a monotone change of the confidences
-    changes nothing: it measures what they tell, not whether they are calibrated.
+    changes nothing: it measures what they tell, not whether they are calibrated. Rollouts of equal
+    confidence count as right in the share of them that is, so a constant confidence tells nothing.
     """
     order_N = np.argsort(confidence_PK.ravel(), kind="stable")
+    _, start_V, tie_N = np.unique(
+        confidence_PK.ravel()[order_N], return_index=True, return_inverse=True
+    )
     problem_N = np.repeat(np.arange(len(right_PK)), right_PK.shape[1])[order_N]
     right_N = right_PK.ravel()[order_N]
     parts = np.array_split(weight_TP, max(1, -(-len(weight_TP) // _AT_A_TIME)))
-    return np.concatenate([_between_bins(part[:, problem_N], right_N) for part in parts])
+    found = []
+    for part_TP in parts:
+        weight_TN = part_TP[:, problem_N]
+        mass_TV = np.add.reduceat(weight_TN, start_V, axis=1)
+        hits_TV = np.add.reduceat(weight_TN * right_N, start_V, axis=1)
+        share_TV = hits_TV / np.maximum(mass_TV, 1e-12)
+        found.append(_between_bins(weight_TN, weight_TN * share_TV[:, tie_N]))
+    return np.concatenate(found)
 
 
-def _between_bins(weight_TN: Figures, right_N: NDArray[np.float64]) -> Figures:
+def _between_bins(weight_TN: Figures, hits_TN: Figures) -> Figures:
     """The variance between bins; rollouts are in the order of their confidence."""
     total_T = weight_TN.sum(1)
     middle_TN = np.cumsum(weight_TN, axis=1) - weight_TN / 2
@@ -109,7 +120,6 @@ def _between_bins(weight_TN: Figures, right_N: NDArray[np.float64]) -> Figures:
     slot_TN = bin_TN + _BINS * np.arange(len(weight_TN))[:, None]
     size = _BINS * len(weight_TN)
     mass_TB = np.bincount(slot_TN.ravel(), weight_TN.ravel(), size).reshape(-1, _BINS)
-    hits_TN = weight_TN * right_N
     hits_TB = np.bincount(slot_TN.ravel(), hits_TN.ravel(), size).reshape(-1, _BINS)
     share_TB = hits_TB / np.maximum(mass_TB, 1e-12)
     mean_T = hits_TN.sum(1) / total_T

@@ -29,12 +29,12 @@ FIGURES = {
     "AUROC": "auroc",
     "resolution": "resolution",
     "AUROC within a question": "AUROC within a question",
-    "tokens at equal certified risk": "tokens at equal certified risk",
+    "tokens under certified exits": "tokens at equal certified risk",
 }
 """Titles of the figures, and their names where they are computed. ECE has ten bins of equal width.
 """
 
-BETTER_LOW = ("ECE", "Brier score", "tokens at equal certified risk")
+BETTER_LOW = ("ECE", "Brier score", "tokens under certified exits")
 
 
 @dataclass(frozen=True, slots=True)

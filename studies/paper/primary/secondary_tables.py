@@ -81,9 +81,11 @@ def title_of(method: str) -> str:
 
 _NOTE = (
     "Means over seeds with 95% intervals that cover other seeds and other problems. They are not "
-    "corrected for their number, and no verdict follows from them. The probe was made at the "
-    f"test's temperature. Below {LEAST_COMMON} common problems no figure within a question is "
-    "given."
+    "corrected for their number, and no verdict follows from them. The post-hoc and the richer "
+    "probe were made at the test's temperature; the joint one learned at the training's. Exits are "
+    "those of the post-hoc probe, certified for the trained kinds as a whole: on a part of them, "
+    "and out of domain, no risk is certified. Below "
+    f"{LEAST_COMMON} common problems no figure within a question is given."
 )
 
 

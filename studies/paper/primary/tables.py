@@ -74,7 +74,8 @@ def _power(one: Verdict) -> str:
         return "–"
     if one.endpoint.margin is not None:
         return f"{one.detectable:.0%} if equal"
-    return f"{one.detectable:.3g} at 80%"
+    condition = ", if the accuracy is kept" if one.endpoint.keeps_accuracy else ""
+    return f"{one.detectable:.3g} at 80%{condition}"
 
 
 def _seconds(found: Sequence[PrimaryResult]) -> str:

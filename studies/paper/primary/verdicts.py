@@ -53,7 +53,8 @@ class Verdict:
         difference: method minus GRPO; None if it is not defined.
         p: of this hypothesis alone; `adjusted`: after Holm over all primary hypotheses.
         detectable: smallest difference that ten seeds find with power 0.8 at Bonferroni's level.
-            With a margin: the power with which they show it, if there is no difference.
+            With a margin: the power with which they show it, if there is no difference. Where an
+            accuracy has to be kept, that of the difference alone.
     """
 
     endpoint: Endpoint
@@ -198,16 +199,18 @@ def endpoint_figures(
 ) -> dict[str, Figures]:
     """Every endpoint of one run, on the problems and on their resamples, by name.
 
-    The AUROC within a question is NaN if too few problems are common to all runs.
+    The AUROC within a question is NaN if too few problems are common to all runs, and tokens are
+    NaN for probes whose exits nobody certified.
     """
     right_PK, confidence_PK = measured.right(on_P), measured.confidence(probe, on_P)
-    tokens_P = np.array(measured.tokens_P)[on_P]
-    within_T = np.full(len(weight_TP), np.nan)
+    tokens_T = within_T = np.full(len(weight_TP), np.nan)
+    if probe == POSTHOC:
+        tokens_T = mean_over(np.array(measured.tokens_P)[on_P], weight_TP)
     if common_P.sum() >= LEAST_COMMON:
         within_T = within_question(confidence_PK, right_PK, common_P, weight_TP)
     return {
         "resolution": resolution(confidence_PK, right_PK, weight_TP),
         WITHIN.name: within_T,
-        "tokens at equal certified risk": mean_over(tokens_P, weight_TP),
+        "tokens at equal certified risk": tokens_T,
         "accuracy": mean_over(right_PK.mean(1), weight_TP),
     }

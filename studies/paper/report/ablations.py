@@ -104,7 +104,16 @@ class _Side:
                 continue
             found = self.metrics[title]
             own = [in_full(found[name], rank=ranks[name][title]) for name in COLUMNS]
-            yield [title, *own, *_differences(self.runs[to], own_runs)]
+            yield [title, *own, *self._differences(to, own_runs)]
+
+    def _differences(self, to: str, own: Sequence[Result]) -> list[str]:
+        """The differences of one side's runs from the run `to`, on the same rollouts."""
+        theirs = self.runs[to]
+        if not theirs or theirs[0].name == own[0].name:
+            return [""] * len(COLUMNS)
+        pairs = list(zip(theirs, own, strict=True))
+        found = mean_difference(pairs, COLUMNS, self.n_rollouts)
+        return [difference(found[name]) for name in COLUMNS]
 
 
 def ablation(index: ResultsIndex) -> Block:
@@ -194,13 +203,6 @@ def _over_seeds(results: Sequence[Result], n_rollouts: int) -> Metrics:
     if len(every) == 1:
         return every[0]
     return {name: mean_of([found[name] for found in every]) for name in COLUMNS}
-
-
-def _differences(to: Sequence[Result], results: Sequence[Result]) -> list[str]:
-    if not to or to[0].name == results[0].name:
-        return [""] * len(COLUMNS)
-    found = mean_difference(list(zip(to, results, strict=True)), COLUMNS)
-    return [difference(found[name]) for name in COLUMNS]
 
 
 def _caption(metrics: Mapping[str, Metrics]) -> Caption:

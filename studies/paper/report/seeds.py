@@ -26,7 +26,9 @@ COMPARED = ("accuracy", "pce", "ece", "auroc")
 
 
 def mean_difference(
-    pairs: Sequence[tuple[Result, Result]], names: Sequence[str] = COMPARED
+    pairs: Sequence[tuple[Result, Result]],
+    names: Sequence[str] = COMPARED,
+    n_rollouts: int | None = None,
 ) -> dict[str, Estimate]:
     """Metrics of the second runs minus those of the first, averaged over the pairs.
 
@@ -37,9 +39,13 @@ def mean_difference(
     Args:
         pairs: one for each seed, all on the same problems; at least one.
         names: names in `calibration.metrics.weighted_metrics.METRICS`.
+        n_rollouts: of each problem; None: of each pair as many as both runs have.
     """
     n_units = pairs[0][0].rollouts.scored().n_units
-    figures = [[_figures(run, fewest_rollouts(pair), names) for run in pair] for pair in pairs]
+    figures = [
+        [_figures(run, n_rollouts or fewest_rollouts(pair), names) for run in pair]
+        for pair in pairs
+    ]
     theirs, ours = zip(*figures, strict=True)
     return {
         name: _Mean.of(name, [run[name] for run in ours]).minus(

@@ -177,6 +177,13 @@ def test_a_model_that_voices_no_doubt_says_nothing_about_it(
     assert row(block(page, "markers"), "Base") == ["0.00"] * len(Category)
 
 
+@pytest.mark.parametrize("title", ["0", "3", "GRPO", "RLCM"])
+def test_a_difference_is_of_the_rollouts_beside_it(page: Path, title: str) -> None:
+    text = block(page, "brier")
+    own, reference = (float(row(text, name)[0]) for name in (title, "1"))
+    assert float(row(text, title)[3].replace("−", "-")) == pytest.approx(own - reference, abs=0.002)
+
+
 def test_levels_that_are_not_certified_are_named(page: Path) -> None:
     text = block(page, "control")
     assert "not certified" in row(text, "C²GSPG")[0]  # α = 0.05 is too low for it

@@ -60,6 +60,12 @@ def test_resolution_knows_only_the_order_of_confidences() -> None:
     assert plain[0] > 0.04
 
 
+def test_equal_confidences_tell_nothing_whatever_the_order_of_the_problems() -> None:
+    right = np.repeat([[1.0], [0.0]], 40, axis=0) * np.ones((80, 5))
+    weights = np.vstack([np.ones((1, 80)), resamples(80, 3, seed=3)])
+    assert resolution(np.full((80, 5), 0.25), right, weights) == pytest.approx(0, abs=1e-12)
+
+
 def test_a_weight_is_as_many_copies_of_the_problem() -> None:
     draw = np.random.default_rng(1)
     confidence, right = draw.random((40, 10)), (draw.random((40, 10)) < 0.5).astype(float)

@@ -95,6 +95,15 @@ def test_a_difference_is_paired_and_its_interval_finds_what_differs(
     assert (none.value, none.low, none.high) == pytest.approx((0, 0, 0), abs=1e-9)
 
 
+def test_tokens_are_given_only_under_exits_that_were_certified(
+    results: dict[str, PrimaryResult], found: dict[Panel, PanelFigures]
+) -> None:
+    own, title = found[TRAINED], "tokens under certified exits"
+    assert own.value(GRPO, title).value == pytest.approx(400, abs=5)
+    assert own.value(Reading("grpo", RICHER), title).value is None
+    assert own.difference(Reading("grpo", RICHER), GRPO, title).value is None
+
+
 def test_no_figure_within_questions_is_given_of_few_common_problems(
     results: dict[str, PrimaryResult],
 ) -> None:
