@@ -1,8 +1,8 @@
 """Sequential certificates: problems may be added at any time, until a level is reached.
 
 With probability at least 1 - delta, no policy that is ever certified has a risk above its alpha: at
-all levels and all times together, whatever the dependence between policies, whenever one looks, and
-however one decides to stop or to go on. Proof: under a true null hypothesis, the wealth of the
+all times together, and at all levels unless the promise is pointwise, whatever the dependence
+between policies, whenever one looks, and however one decides to stop or to go on. Proof: under a true null hypothesis, the wealth of the
 anytime test does not grow on average with any unit, so it ever reaches 1 / u with probability at
 most u (Ville). So the inverse of the largest wealth of all times is a p-value, and the graph over
 these p-values rejects a true null hypothesis with probability at most delta. At every earlier time

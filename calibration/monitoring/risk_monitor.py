@@ -136,7 +136,7 @@ class RiskMonitor:
         return int(self._monitors.labels_M[0])
 
     def risk(self) -> float | None:
-        """An unbiased estimate of the mean risk of all answers so far; None before the first label.
+        """An unbiased estimate of the mean risk of the answers added; None before the first label.
 
         Missing labels count as half a loss.
         """
