@@ -86,16 +86,22 @@ async def follow(store: CertificateStore, service: Service) -> NoReturn:
     While the database cannot be reached, the certificates stay as they are; readiness says so.
     """
     followed = None
+    has_failed = False
     while True:
         try:
             decided = await store.threads.check(store.decided)
             if decided != followed and await _uses_current(store, service):
                 followed = decided
+            has_failed = False
         except (NotReady, DatabaseRefused):
             pass
         except CertificateMismatch as error:  # once for each change
             followed = decided
             _log.warning("what another process activated is not served here: %s", error)
+        except Exception:  # else a withdrawal would never arrive here  # noqa: BLE001
+            if not has_failed:
+                _log.exception("what is active in the database cannot be read; trying again")
+            has_failed = True
         await asyncio.sleep(FOLLOW_EVERY)
 
 
