@@ -32,6 +32,8 @@ FRESH = 1.0
 """Seconds for which keys are cached, and so the longest delay of a revocation."""
 PAUSE = 0.2
 """Shortest time in seconds between two reads of the database, however many unknown keys arrive."""
+READ_WITHIN = 10.0
+"""Seconds in which the database must give its keys."""
 LONGEST_NAME = 200
 LONGEST_GROUP = 64
 _KEY = re.compile(r"rlcm_([0-9a-f]{8})_([0-9a-f]{64})")
@@ -56,6 +58,7 @@ class Keys:
         self._clock = clock
         self._known: dict[str, KeyRecord] = {}
         self._read_at = float("-inf")
+        self._failed: tuple[float, str] | None = None  # when the last failed read began, and why
         self._reading = asyncio.Lock()
         self._used: dict[str, date] = {}
         self._writing: set[asyncio.Task[None]] = set()
@@ -146,6 +149,8 @@ class Keys:
         arrived = self._clock()
         if key_id not in self._known or arrived - self._read_at > FRESH:
             async with self._reading:
+                if self._failed is not None and self._failed[0] >= arrived:
+                    raise NotReady(self._failed[1])  # those that waited need not try again each
                 if self._read_at < arrived:  # no read since this request arrived
                     await asyncio.sleep(self._read_at + PAUSE - self._clock())
                     await self._read()
@@ -154,13 +159,16 @@ class Keys:
     async def _read(self) -> None:
         began = self._clock()
         try:
-            known = await self._database.threads.check(self.all)
+            async with asyncio.timeout(READ_WITHIN):
+                known = await self._database.threads.check(self.all)
         except DatabaseRefused as error:
             _log.error("the keys cannot be read: %s", error)
-            raise NotReady(f"its keys cannot be read: {error.public}") from error
+            self._failed = began, f"its keys cannot be read: {error.public}"
+            raise NotReady(self._failed[1]) from error
         except Exception as error:
             _log.exception("the keys cannot be read")
-            raise NotReady("its database of keys cannot be read") from error
+            self._failed = began, "its database of keys cannot be read"
+            raise NotReady(self._failed[1]) from error
         self._known = {key.id: key for key in known}
         self._read_at = began
 

@@ -20,6 +20,8 @@ READS_ONLY = "rlcm_reads_only"
 LOOK_WITHIN = 0.01
 """Most seconds between two looks whether another process still writes to SQLite."""
 POOL_SIZE = 16
+SILENT_FOR = 5
+"""Seconds after which a PostgreSQL server that does not answer counts as out of reach."""
 """Most connections; more than there are threads that use one."""
 
 
@@ -114,7 +116,9 @@ def open_postgres(url: URL, wait: float) -> Engine:
     """
     try:
         # A connection that the server has closed is replaced before use.
-        engine = create_engine(url, pool_size=POOL_SIZE, pool_pre_ping=True)
+        engine = create_engine(
+            url, pool_size=POOL_SIZE, pool_pre_ping=True, connect_args=_give_up(url)
+        )
     except ImportError as error:
         raise DatabaseRefused(
             f"the driver for PostgreSQL cannot be loaded ({error}): "
@@ -127,6 +131,20 @@ def open_postgres(url: URL, wait: float) -> Engine:
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {wait * 1000:.0f}")
 
     return engine
+
+
+def _give_up(url: URL) -> dict[str, int]:
+    """Arguments of a connection that make it fail where the server has fallen silent.
+
+    By default, the operating system would wait a quarter of an hour. What the URL says comes first.
+    """
+    silent = {
+        "connect_timeout": SILENT_FOR,
+        "tcp_user_timeout": 1000 * SILENT_FOR,  # milliseconds
+        "keepalives_idle": SILENT_FOR,
+        "keepalives_interval": SILENT_FOR,
+    }
+    return {name: value for name, value in silent.items() if name not in url.query}
 
 
 class FileIdentity:

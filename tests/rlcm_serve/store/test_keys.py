@@ -223,6 +223,21 @@ async def test_a_database_out_of_reach_is_no_wrong_key(
     assert (await keys.caller_of(text)).scopes == SOLVE
 
 
+async def test_a_database_that_does_not_answer_holds_a_request_up_only_so_long(
+    keys: CountingKeys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor do the requests that waited for the same read try again one after the other."""
+    monkeypatch.setattr("rlcm_serve.store.keys.READ_WITHIN", 0.3)
+    text, _ = keys.create("team", [Scope.SOLVE])
+    keys.may_read.clear()
+    began = asyncio.get_running_loop().time()
+    found = await asyncio.gather(*(keys.caller_of(text) for _ in range(20)), return_exceptions=True)
+    assert {type(one) for one in found} == {NotReady}
+    assert asyncio.get_running_loop().time() - began < 5
+    keys.may_read.set()
+    assert (await keys.caller_of(text)).scopes == SOLVE
+
+
 async def test_the_day_of_use_is_written_once(
     database: Database, keys: CountingKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
