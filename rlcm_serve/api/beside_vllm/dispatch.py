@@ -44,13 +44,16 @@ class Dispatch:
                 await vllm(scope, receive, send)
                 return
             path = scope["path"].removeprefix(scope.get("root_path", ""))
+            # Our checks go by the path, so ours has no prefix.
+            own = {**scope, "path": METRICS_PATH if path == METRICS else path, "root_path": ""}
             if path in SHARED and scope["method"] == "POST":
                 body, receive = await _read_ahead(receive)
-                await (self.app if _names_risk(body) else vllm)(scope, receive, send)
-            elif _is_below(path, ROUTES):
-                await self.app(scope, receive, send)
-            elif path == METRICS:
-                await self.app({**scope, "path": METRICS_PATH, "root_path": ""}, receive, send)
+                if _names_risk(body):
+                    await self.app(own, receive, send)
+                else:
+                    await vllm(scope, receive, send)
+            elif path == METRICS or _is_below(path, ROUTES):
+                await self.app(own, receive, send)
             elif _is_below(path, MISSING):
                 error = HTTPException(404, f"{path} is not in `vllm serve`: use `rlcm serve`")
                 await response_of(path, error)(scope, receive, send)
