@@ -56,6 +56,23 @@ def test_bytes_that_make_no_character_come_at_the_end() -> None:
     assert stream.flush() == "\N{REPLACEMENT CHARACTER}"
 
 
+def test_the_work_is_linear_in_a_text_of_unfinished_characters() -> None:
+    class Counting:
+        tokens = 0
+
+        def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
+            self.tokens += len(ids)
+            return TOKENIZER.decode(ids, skip_special_tokens=skip_special_tokens)
+
+    first = TOKENIZER.encode("中", add_special_tokens=False)[0]
+    counting = Counting()
+    stream = TextStream(counting)  # type: ignore[arg-type]
+    ids = [first] * 2000 + TOKENIZER.encode("!" * 1000, add_special_tokens=False)
+    text = "".join(stream.push([id_]) for id_ in ids) + stream.flush()
+    assert text == TOKENIZER.decode(ids)
+    assert counting.tokens < 20 * len(ids)
+
+
 def opened_reader() -> Reader:
     """A reader of a sample whose prompt has opened the thinking."""
     reader = format_named("deepseek_r1").reader(TOKENIZER)
