@@ -441,8 +441,9 @@ class Question:
 
     @property
     def characters(self) -> int:
-        """Length of the whole conversation."""
-        return len(self.text) + sum(len(message.content) for message in self.context)
+        """Length of the whole conversation and of its schema."""
+        texts = (self.text, self.schema or "", *(message.content for message in self.context))
+        return sum(map(len, texts))
 
 
 @dataclass(frozen=True, slots=True)

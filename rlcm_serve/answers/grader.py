@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import version
@@ -44,6 +45,8 @@ _READY_LIMIT = 120.0
 _GRACE = 10.0
 """Seconds beyond the time limit after which a worker that has not ended itself is killed."""
 _ATTEMPTS = 2
+_THREADS = 32
+"""Comparisons that wait at one time without blocking the event loop."""
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 """How a worker ends if an operator or the kernel's out-of-memory killer ends it, or `_reap`."""
 _WORKER = Path(__file__).with_name("worker.py")
@@ -86,6 +89,8 @@ class AnswerGrader(Verdicts):
         self._closings = 0
         self._lock = threading.Lock()
         self._compared = lru_cache(maxsize=100_000)(self._compare)
+        # Comparisons wait for each other, and what else uses asyncio's threads must not wait too.
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="compare-answers")
 
     def start(self) -> None:
         """Starts the worker without waiting; without this, the first comparison starts it."""
@@ -202,13 +207,17 @@ class AnswerGrader(Verdicts):
     async def equal_async(self, answer: str, other: str) -> bool:
         """Does what `equal` does, outside the event loop."""
         known = equal_if_canonical(answer, other)
-        return await asyncio.to_thread(self.equal, answer, other) if known is None else known
+        if known is not None:
+            return known
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.equal, answer, other)
 
     async def classes_async(self, answers: Sequence[str | None]) -> list[int]:
         """Does what `classes` does, outside the event loop."""
         if all(answer is None or canonical(answer) for answer in answers):
             return self.classes(answers)
-        return await asyncio.to_thread(self.classes, answers)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self.classes, answers)
 
     def _compare(self, answer: str, other: str) -> bool | None:
         """Compares two answers in the worker, or in a second one if the first is lost.
