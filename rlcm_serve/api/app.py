@@ -46,7 +46,10 @@ least 1 - delta.
 READABLE_HEADERS = (
     "Location",
     "Retry-After",
+    "retry-after-ms",
     "X-Request-Id",
+    "x-rlcm-guarantee",
+    "Idempotent-Replayed",
     *(
         f"x-ratelimit-{what}-{kind}"
         for what in ("limit", "remaining", "reset")

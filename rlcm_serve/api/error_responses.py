@@ -288,8 +288,8 @@ def add_handlers(app: FastAPI) -> None:
     """Makes the app answer every error with an error response."""
 
     async def handle(request: Request, error: Exception) -> Response:
-        if isinstance(error, HTTPException) and error.status_code == 405:
-            error.headers = {"Allow": ", ".join(_allowed(request))}
+        if isinstance(error, HTTPException):
+            _name_remedy(error, request)
         if isinstance(error, RlcmError):  # unexpected errors reach the middleware
             report_unexpected(error)
         return response_of(request.url.path, error)
@@ -297,6 +297,17 @@ def add_handlers(app: FastAPI) -> None:
     kinds = (RlcmError, CalibrationError, RequestValidationError, HTTPException, ClientDisconnect)
     for kind in (*kinds, Exception):
         app.add_exception_handler(kind, handle)
+
+
+def _name_remedy(error: HTTPException, request: Request) -> None:
+    """Says more about an unknown path or a wrong method than the framework does."""
+    path = request.url.path
+    if error.status_code == 405:
+        allowed = ", ".join(_allowed(request))
+        error.headers = {"Allow": allowed}
+        error.detail = f"{path} takes no {request.method}: send {allowed}"
+    elif error.status_code == 404 and error.detail == HTTPStatus.NOT_FOUND.phrase:
+        error.detail = f"there is no path {path!r} here: GET /openapi.json lists the paths"
 
 
 def _allowed(request: Request) -> list[str]:

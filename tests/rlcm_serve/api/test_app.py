@@ -404,9 +404,10 @@ async def test_a_missing_field_or_broken_json_is_422(ready: Running) -> None:
 
 
 async def test_unknown_paths_and_methods_get_an_error_response(ready: Running) -> None:
-    error_of(await ready.client.get("/nowhere"), 404)
+    unknown = error_of(await ready.client.get("/nowhere"), 404)
+    assert unknown["detail"].startswith("there is no path '/nowhere' here: GET /openapi.json")
     response = await ready.client.get("/solve")
-    error_of(response, 405)
+    assert error_of(response, 405)["detail"] == "/solve takes no GET: send POST"
     assert response.headers["allow"] == "POST"
 
 
