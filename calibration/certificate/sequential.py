@@ -2,11 +2,12 @@
 
 With probability at least 1 - delta, no policy that is ever certified has a risk above its alpha: at
 all times together, and at all levels unless the promise is pointwise, whatever the dependence
-between policies, whenever one looks, and however one decides to stop or to go on. Proof: under a true null hypothesis, the wealth of the
-anytime test does not grow on average with any unit, so it ever reaches 1 / u with probability at
-most u (Ville). So the inverse of the largest wealth of all times is a p-value, and the graph over
-these p-values rejects a true null hypothesis with probability at most delta. At every earlier time
-the p-values are larger, and a graph that is given larger p-values rejects nothing else.
+between policies, whenever one looks, and however one decides to stop or to go on. Proof: under a
+true null hypothesis, the wealth of the anytime test does not grow on average with any unit, so it
+ever reaches 1 / u with probability at most u (Ville). So the inverse of the largest wealth of all
+times is a p-value, and the graph over these p-values rejects a true null hypothesis with
+probability at most delta. At every earlier time the p-values are larger, and a graph that is given
+larger p-values rejects nothing else.
 
 It requires that all that the test depends on is fixed before the first unit (`Design`), that units
 are independent draws from one population, complete and disjoint, and that every addition is drawn

@@ -81,8 +81,8 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
     samples: names, the order of rows and other problems have no say, nor have verdicts. Problems
     that recorded the same get permutations of their own, by their number among these: in the order
     of their batches, so that later problems change no earlier draw, then of their units. A problem
-    with exactly as many rollouts as samples is drawn once, unless `draws` is set, and in the order
-    of what was recorded if that tells its rollouts apart: a vote's tie goes to the first sample.
+    with exactly as many rollouts as samples is drawn once, unless `draws` is set: in the order of
+    what was recorded, and at random where that is equal, because a vote's tie goes to the first.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
@@ -103,11 +103,10 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
     orders = np.split(order_R, first_P[1:])
     drawn = []
     for seed, order in zip(_seeds(traces, n_samples), orders, strict=True):
-        is_whole = len(order) == n_samples and procedure.draws is None
-        if is_whole and traces.are_told_apart(order):
-            drawn.append(order[None, :])
-        else:
-            drawn.append(order[_draw(seed, len(order), procedure)])
+        rows = order[_draw(seed, len(order), procedure)]
+        if len(order) == n_samples and procedure.draws is None:
+            rows = rows[:, np.argsort(traces.recorded_R[rows[0]], kind="stable")]
+        drawn.append(rows)
     problem_D = np.repeat(np.arange(traces.n_problems), [len(draw) for draw in drawn])
     return Draws(problem_D, np.concatenate(drawn))
 

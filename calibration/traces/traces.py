@@ -140,9 +140,12 @@ class Traces:
         """The place of each rollout in an order that the content alone decides."""
         return ranked(self._content_R)
 
-    def are_told_apart(self, row_K: NDArray[np.intp]) -> bool:
-        """Whether what was recorded differs between all these rollouts; verdicts have no say."""
-        return len({self._content_R[row][:HALF] for row in row_K.tolist()}) == len(row_K)
+    @cached_property
+    def recorded_R(self) -> NDArray[np.intp]:
+        """As `rank_R`, but what was recorded alone decides: equal recordings share a place."""
+        recorded = [content[:HALF] for content in self._content_R]
+        place = {one: number for number, one in enumerate(sorted(set(recorded)))}
+        return np.array([place[one] for one in recorded], dtype=np.intp)
 
     @cached_property
     def _content_R(self) -> list[bytes]:
