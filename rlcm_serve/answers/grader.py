@@ -68,7 +68,8 @@ class AnswerGrader(Verdicts):
 
     Args:
         time_limit: seconds for one comparison.
-        grouping_limit: seconds for one call of `classes` or `matches`. Pairs that were not compared
+        grouping_limit: seconds that one call of `classes` or `matches` may spend on comparisons,
+            without waiting for other threads or for a worker to start. Pairs that were not compared
             by then count as not equal.
         niceness: how far the worker steps back for other processes, as for `os.nice`.
     """
@@ -88,6 +89,7 @@ class AnswerGrader(Verdicts):
         self._abandoned = False
         self._closings = 0
         self._lock = threading.Lock()
+        self._spent = _Spent()
         self._compared = lru_cache(maxsize=100_000)(self._compare)
         # Comparisons wait for each other, and what else uses asyncio's threads must not wait too.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="compare-answers")
@@ -160,14 +162,14 @@ class AnswerGrader(Verdicts):
 
     def _place(self, classes: list[list[str]], forms: Forms, limit: float) -> None:
         """Adds the answers without a canonical form to the one class that each equals."""
-        deadline = time.monotonic() + limit
+        end = self._spent.seconds + limit
         late = False
         # Sorted, so that the time limit drops the same pairs whatever the order.
         for answer in sorted(answer for answer, form in forms.items() if form is None):
             equals = []
             for members in classes:
                 late = late or (
-                    time.monotonic() >= deadline and self._is_open(answer, members, forms)
+                    self._spent.seconds >= end and self._is_open(answer, members, forms)
                 )
                 if late:
                     break
@@ -195,11 +197,11 @@ class AnswerGrader(Verdicts):
 
         `limit` replaces the grouping limit, `forms` are those known already.
         """
-        deadline = time.monotonic() + (self.grouping_limit if limit is None else limit)
+        end = self._spent.seconds + (self.grouping_limit if limit is None else limit)
         verdicts = []
         for answer in answers:
             known = equal_if_canonical(answer, reference, forms)
-            in_time = known is not None or time.monotonic() < deadline
+            in_time = known is not None or self._spent.seconds < end
             self.undecided += not in_time
             verdicts.append(in_time and (self.equal(answer, reference) if known is None else known))
         return verdicts
@@ -250,14 +252,11 @@ class AnswerGrader(Verdicts):
             if _line(stdout, _READY_LIMIT) != _READY:
                 raise _WorkerLost(f"ended with status {self._reap()} before it was ready")
             self._ready = True
-        try:
+        with self._spent, suppress(BrokenPipeError):
             stdin.write(json.dumps([latex(answer), latex(other)]) + "\n")
             stdin.flush()
-            reply = _line(stdout, self.time_limit + _GRACE)
-        except BrokenPipeError:
-            reply = ""
-        if reply:
-            return bool(json.loads(reply))
+            if reply := _line(stdout, self.time_limit + _GRACE):
+                return bool(json.loads(reply))
         status = self._reap()
         self._check()
         if status in _FROM_OUTSIDE:
@@ -293,6 +292,19 @@ class AnswerGrader(Verdicts):
         with suppress(BrokenPipeError), process:  # closes the pipes and waits
             pass
         return process.wait()
+
+
+class _Spent(threading.local):
+    """Seconds that this thread has been inside, as a context manager."""
+
+    seconds = 0.0
+    _began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.monotonic() - self._began
 
 
 class _WorkerLost(Exception):
