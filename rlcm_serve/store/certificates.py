@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -397,7 +398,7 @@ class CertificateStore:
         """The certificate and its origin."""
         if row := session.get(StoredCertificate, id_):
             try:
-                return _parsed(row), row.origin
+                return _parsed(row.content), row.origin
             except CertificateError as error:
                 raise NotFound(f"the stored certificate {id_} is refused: {error}") from error
         if id_ in self._files:
@@ -444,8 +445,10 @@ def _unknown(id_: str) -> NotFound:
     return NotFound(f"there is no certificate {id_!r}: GET /certificates lists all certificates")
 
 
-def _parsed(row: StoredCertificate) -> Certificate:
-    return Certificate.from_json(json.loads(row.content))
+@lru_cache(maxsize=256)
+def _parsed(content: str) -> Certificate:
+    """A stored certificate; kept, as reading one takes up to .1 s and a list reads them all."""
+    return Certificate.from_json(json.loads(content))
 
 
 def _readable(rows: Iterable[StoredCertificate]) -> dict[str, Certificate]:
@@ -453,7 +456,7 @@ def _readable(rows: Iterable[StoredCertificate]) -> dict[str, Certificate]:
     found = {}
     for row in rows:
         try:
-            found[row.id] = _parsed(row)
+            found[row.id] = _parsed(row.content)
         except CertificateError as error:
             _log.warning("the stored certificate %s is refused: %s", row.id, error)
     return found

@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -79,6 +80,24 @@ def test_an_added_certificate_is_stored_and_not_active(database: Database) -> No
     assert kept.certificate == made
     assert (kept.origin, kept.active) == ("upload", False)
     assert kept.added is not None
+
+
+def test_a_stored_certificate_is_parsed_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, made = CertificateStore(database), of_one(alpha=0.123)
+    store.add(made, "upload")
+    parsed = []
+    read = Certificate.from_json
+
+    def counted(data: dict[str, Any]) -> Certificate:
+        parsed.append(data)
+        return read(data)
+
+    monkeypatch.setattr(Certificate, "from_json", counted)
+    for _ in range(3):
+        assert [kept.certificate for kept in store.all([IDENTITY])] == [made]
+    assert len(parsed) <= 1, "another database may have held it before"
 
 
 def test_an_activated_certificate_takes_the_place_of_the_file_and_outlives_a_restart(
