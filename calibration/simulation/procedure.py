@@ -80,9 +80,9 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
     few, further permutations follow. What was recorded of the problem seeds it, with the number of
     samples: names, the order of rows and other problems have no say, nor have verdicts. Problems
     that recorded the same get permutations of their own, by their number among these: in the order
-    of their batches, so that later problems change no earlier draw, then of their units. A problem
-    with exactly as many rollouts as samples is drawn once, unless `draws` is set: in the order of
-    what was recorded, and at random where that is equal, because a vote's tie goes to the first.
+    of their batches, so that later problems change no earlier draw, then of their units. The order
+    of the samples is random too, because a vote's tie goes to the first: also where a problem has
+    as many rollouts as samples, and is drawn once.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
@@ -101,12 +101,10 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
     first_P = np.cumsum(rollouts_P) - rollouts_P
     order_R: NDArray[np.intp] = np.lexsort((traces.rank_R, traces.problem_R))
     orders = np.split(order_R, first_P[1:])
-    drawn = []
-    for seed, order in zip(_seeds(traces, n_samples), orders, strict=True):
-        rows = order[_draw(seed, len(order), procedure)]
-        if len(order) == n_samples and procedure.draws is None:
-            rows = rows[:, np.argsort(traces.recorded_R[rows[0]], kind="stable")]
-        drawn.append(rows)
+    drawn = [
+        order[_draw(seed, len(order), procedure)]
+        for seed, order in zip(_seeds(traces, n_samples), orders, strict=True)
+    ]
     problem_D = np.repeat(np.arange(traces.n_problems), [len(draw) for draw in drawn])
     return Draws(problem_D, np.concatenate(drawn))
 

@@ -18,7 +18,7 @@ from calibration.policy.exit_rule import ExitReason
 from calibration.traces.bounds import Bounds
 from calibration.traces.checks import check_tables
 from calibration.traces.columns import Columns
-from calibration.traces.content import HALF, contents_of, joined, of_all, ranked, ranked_units
+from calibration.traces.content import contents_of, joined, of_all, ranked, ranked_units
 from calibration.traces.fingerprint import Effect, Fingerprint
 from calibration.traces.table import KIND, KNOWN, Rollout, fingerprint_of, to_table
 
@@ -139,13 +139,6 @@ class Traces:
     def rank_R(self) -> NDArray[np.intp]:
         """The place of each rollout in an order that the content alone decides."""
         return ranked(self._content_R)
-
-    @cached_property
-    def recorded_R(self) -> NDArray[np.intp]:
-        """As `rank_R`, but what was recorded alone decides: equal recordings share a place."""
-        recorded = [content[:HALF] for content in self._content_R]
-        place = {one: number for number, one in enumerate(sorted(set(recorded)))}
-        return np.array([place[one] for one in recorded], dtype=np.intp)
 
     @cached_property
     def _content_R(self) -> list[bytes]:

@@ -120,6 +120,20 @@ def test_every_ordered_pair_is_as_likely(make_traces: MakeTraces) -> None:
     assert sum((count - 100) ** 2 / 100 for count in pairs.values()) < 31.3
 
 
+def test_of_one_whole_draw_any_recording_comes_first_equally_often(
+    make_rollout: MakeRollout,
+) -> None:
+    """A vote's tie goes to the first, and the same recordings occur in many problems."""
+    rollouts = [
+        make_rollout(f"p{number:04d}", (0.5,) * readings, (right,) * readings, rollout=rollout)
+        for number in range(1200)
+        for rollout, (readings, right) in enumerate([(1, True), (2, False)])
+    ]
+    draws = simulate(Traces.from_rollouts(rollouts, None), Procedure(2))
+    first = Counter((draws.rollout_DN[:, 0] % 2).tolist())
+    assert abs(first[0] - 600) < 3.29 * 1200**0.5 / 2, "beyond the 99.9 % interval"
+
+
 def test_too_few_rollouts_are_an_error(make_traces: MakeTraces) -> None:
     with pytest.raises(
         CalibrationError, match=r"problem 'b' has 2 rollouts and the procedure takes 3 samples"
