@@ -48,7 +48,8 @@ def certify_kinds(
     kinds, the rest in equal parts to the others. A kind has enough labels if it has twice as many
     as its largest alpha takes without a wrong answer; so which kinds these are follows from the
     number of problems alone. It does not cover a kind without a certificate of its own, or kinds
-    that were declared after looking at labels.
+    that were declared after looking at labels. A group has one kind: otherwise the number of
+    problems of another kind would say something about the losses of this one.
 
     Args:
         traces: read with the column of the kinds (`read_traces`).
@@ -63,7 +64,7 @@ def certify_kinds(
         settings: the other arguments of `certify`.
 
     Raises:
-        CalibrationError: no problem has a kind, or as for `certify`.
+        CalibrationError: no problem has a kind, a group has several, or as for `certify`.
     """
     request = DesignRequest.of(
         delta=delta, alphas=alphas, risk=risk, promise=promise, method=method
@@ -147,7 +148,8 @@ def plan_kinds(
         settings: the other arguments of `plan`.
 
     Raises:
-        CalibrationError: no problem has a kind, no kind has enough problems, or as for `plan`.
+        CalibrationError: no problem has a kind, no kind has enough problems, a group has several
+            kinds, or as for `plan`.
     """
     request = DesignRequest.of(delta=delta, alphas=alphas, risk=risk, promise=promise)
     joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
@@ -203,13 +205,21 @@ def _kinds_of(traces: Traces, by: str) -> tuple[str, ...]:
     """The kinds that occur, sorted.
 
     Raises:
-        CalibrationError: there are none.
+        CalibrationError: there are none, or a group has several.
     """
     if traces.kinds is None:
         raise CalibrationError(
             f"no problem has a kind in the column {by!r}: name the column that holds the kinds, or "
             "leave the kinds out"
         )
+    kind_of: dict[str, str | None] = {}
+    for group, kind in zip(traces.groups, traces.kinds, strict=True):
+        if group is not None and (other := kind_of.setdefault(group, kind)) != kind:
+            raise CalibrationError(
+                f"the group {group!r} has problems of the kinds {other!r} and {kind!r}, and a "
+                "group must have one kind: name a column whose kinds do not divide groups, or "
+                "leave the kinds out"
+            )
     return tuple(sorted(set(filter(None, traces.kinds))))
 
 

@@ -12,9 +12,9 @@ POOLED_SHARE = 0.25
 
 It does not depend on the sample, and the kinds divide the rest equally. How many kinds have enough
 labels does depend on the sample: on how many problems of each kind were drawn. Given these numbers,
-the problems of one kind are still independent draws of that kind, so each kind's test holds. The
-test of all kinds together is valid before these numbers are known, and not given them, so its share
-must not depend on them.
+the groups of one kind are still independent draws of that kind, so each kind's test holds; for this
+a group has one kind only. The test of all kinds together is valid before these numbers are known,
+and not given them, so its share must not depend on them.
 """
 _NAMED = 5
 """Kinds that a sentence names."""

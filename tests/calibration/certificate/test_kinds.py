@@ -172,3 +172,11 @@ def test_a_replay_takes_the_questions_of_the_kind(
         (level,) = [one for one in replay_certificate(made, others) if one.alpha == at_most]
         assert level.evaluation is not None
         assert level.evaluation.n_units == units
+
+
+def test_a_group_of_several_kinds_is_refused(traces: Traces) -> None:
+    """How many problems of another kind were drawn must say nothing about this kind's losses."""
+    groups = ["book" if kind in ("easy", None) else None for kind in traces.kinds or ()]
+    divided = replace(traces, groups=tuple(groups))
+    with pytest.raises(CalibrationError, match="the group 'book' has problems of the kinds"):
+        certify_kinds(divided, by="topic", alphas=ALPHAS)
