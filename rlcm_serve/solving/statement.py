@@ -5,6 +5,7 @@ from __future__ import annotations
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
 from calibration.testing.fwer import Promise
+from calibration.testing.p_values import PValue
 from rlcm_serve.core import Guarantee, NextQuestionsBound, RiskName
 
 
@@ -47,21 +48,21 @@ def _statement(certificate: Certificate, level: CertifiedLevel, kind: str | None
 
     A question of a kind that the certificate is not for is told so.
     """
-    gated = certificate.fingerprint is not None and certificate.fingerprint.is_gated
     about = certificate.about
-    like = " of questions like the calibration's" if gated else ""
+    like = " of questions like the calibration's" if _is_gated(certificate) else ""
     at_most = _AT_MOST[RiskName(certificate.risk)].format(
-        share=f"{100 * level.alpha:g}%", kind=f" of kind {about!r}" if about else ""
+        share=f"{100 * level.alpha:g}%", kind=_of_kind(certificate)
     )
     drawn, groups = f"{certificate.n_problems} calibration problems", certificate.groups
     if groups is not None:
         drawn = f"{certificate.n_units} calibration groups"
         if not groups.by_size:
             at_most = f"Counting every group equally, {at_most[0].lower()}{at_most[1:]}"
+    limit = " in the limit of many problems" if certificate.p_value is PValue.CLT else ""
     alone = f" For questions of kind {kind!r} alone nothing is promised." if kind != about else ""
     return (
         f"{at_most}. This covers first asks{like}, with {100 * (1 - certificate.whole_delta):g}% "
-        f"confidence over the draw of {drawn}, {_choice(certificate)}."
+        f"confidence{limit} over the draw of {drawn}, {_choice(certificate)}."
         f"{_jointly(certificate, level)}{alone}"
     )
 
@@ -84,29 +85,42 @@ def _next_questions(certificate: Certificate, level: CertifiedLevel) -> NextQues
     return None if most is None else NextQuestionsBound(coming.questions, most)
 
 
+def _is_gated(certificate: Certificate) -> bool:
+    return certificate.fingerprint is not None and certificate.fingerprint.is_gated
+
+
+def _of_kind(certificate: Certificate) -> str:
+    return f" of kind {certificate.about!r}" if certificate.about else ""
+
+
 _SIDES = {
-    "declined": "the service abstains on at most {most} of all questions",
-    "wrong": "at most {most} of all questions get a wrong answer",
-    "lost": "at most {most} of all questions lose a right answer",
+    "declined": "the service abstains on at most {most} of all questions{which}",
+    "wrong": "at most {most} of all questions{which} get a wrong answer",
+    "lost": "at most {most} of all questions{which} lose a right answer",
 }
+_BEGUN = ", from a moment that was fixed before"
 _GO_WRONG = {
-    RiskName.SELECTIVE: "answered questions{apart}, at most {most} get a wrong answer",
-    RiskName.ERROR: "questions{apart}, at most {most} get a wrong answer",
-    RiskName.REGRET: "questions{apart}, at most {most} lose a right answer",
+    RiskName.SELECTIVE: "answered questions{which}{begun}, at most {most} get a wrong answer",
+    RiskName.ERROR: "questions{which}{begun}, at most {most} get a wrong answer",
+    RiskName.REGRET: "questions{which}{begun}, at most {most} lose a right answer",
 }
 
 
 def _jointly(certificate: Certificate, level: CertifiedLevel) -> str:
     """What holds jointly with a level, in one more sentence. Shares are averages as the level's."""
     groups = certificate.groups
+    like = " like the calibration's" if _is_gated(certificate) else ""
+    which = f"{_of_kind(certificate)}{like}"
     said = [
-        _SIDES[name].format(most=f"{100 * bound:.3g}%")
+        _SIDES[name].format(most=f"{100 * bound:.3g}%", which=which)
         for name, bound in _bounds(certificate, level).items()
     ]
     if (coming := _next_questions(certificate, level)) is not None:
         apart = "" if groups is None else " from different groups"
-        wrong = _GO_WRONG[RiskName(certificate.risk)].format(most=coming.most, apart=apart)
-        said.append(f"of the next {coming.questions} {wrong}")
+        wrong = _GO_WRONG[RiskName(certificate.risk)].format(
+            most=coming.most, which=f"{which}{apart}", begun=_BEGUN
+        )
+        said.append(f"in one count of {coming.questions} {wrong}")
     equally = "" if groups is None or groups.by_size else "counting every group equally, "
     return f" At the same time, {equally}{', and '.join(said)}." if said else ""
 

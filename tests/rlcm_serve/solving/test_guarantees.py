@@ -9,6 +9,7 @@ from calibration.certificate.batches import Batches
 from calibration.errors import CertificateError
 from calibration.simulation.groups import Average, Groups
 from calibration.testing.fwer import Promise
+from calibration.testing.p_values import PValue
 from rlcm_serve.answers.grader import GRADER
 from rlcm_serve.core import (
     Budget,
@@ -292,6 +293,12 @@ def test_a_sequential_certificate_says_that_it_holds_at_any_time(risk: RiskName)
     statement = guarantee_of(made, made.level_for(0.1), 0.1).statement
     assert statement.endswith("calibration problems, at any time and any alpha.")
     assert len(statement.split()) <= 40
+
+
+def test_an_asymptotic_test_is_not_said_to_hold_at_a_finite_number() -> None:
+    made = replace(certificate({0.1: FAST}), p_value=PValue.CLT)
+    statement = guarantee_of(made, made.level_for(0.1), 0.1).statement
+    assert "with 90% confidence in the limit of many problems over the draw of 500" in statement
 
 
 def test_a_risk_without_a_certificate_is_answered_at_full_budget() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from calibration import Certificate, ExitPolicy
+from calibration.certificate.kinds import POOLED_SHARE, Kind
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.simulation.groups import Average, Groups
 from calibration.simulation.risks import RISKS
@@ -40,8 +41,9 @@ def test_the_guarantee_says_what_holds_at_once() -> None:
     assert guarantee.next_questions == NextQuestionsBound(100, 17)
     assert guarantee.statement.endswith(
         "with 85% confidence over the draw of 500 calibration problems, whichever alpha is chosen. "
-        "At the same time, the service abstains on at most 45% of all questions, and of the next "
-        "100 answered questions, at most 17 get a wrong answer."
+        "At the same time, the service abstains on at most 45% of all questions, and in one count "
+        "of 100 answered questions, from a moment that was fixed before, at most 17 get a wrong "
+        "answer."
     )
     assert "at most the bound of the level, 0.45" in guarantee.covers
 
@@ -49,8 +51,16 @@ def test_the_guarantee_says_what_holds_at_once() -> None:
 @pytest.mark.parametrize(
     ("risk", "said"),
     [
-        ("error", "of the next 100 questions, at most 17 get a wrong answer."),
-        ("regret", "of the next 100 questions, at most 17 lose a right answer."),
+        (
+            "error",
+            "in one count of 100 questions, from a moment that was fixed before, at most 17 get a "
+            "wrong answer.",
+        ),
+        (
+            "regret",
+            "in one count of 100 questions, from a moment that was fixed before, at most 17 lose a "
+            "right answer.",
+        ),
     ],
 )
 def test_the_next_questions_count_as_the_risk_does(risk: str, said: str) -> None:
@@ -77,8 +87,23 @@ def test_what_groups_count_is_said_of_every_bound() -> None:
     assert guarantee is not None
     assert "At the same time, counting every group equally, the service" in guarantee.statement
     assert (
-        "of the next 100 answered questions from different groups, at most" in guarantee.statement
+        "in one count of 100 answered questions from different groups, from a moment that was "
+        "fixed before, at most" in guarantee.statement
     )
+
+
+def test_bounds_of_one_kind_are_not_given_for_all_questions() -> None:
+    made = with_joint()
+    kind = Kind("topic", "algebra", ("algebra",), (), made.whole_delta / (1 - POOLED_SHARE))
+    how = RISKS[made.risk], kind.delta, made.promise, made.p_value
+    text = covers(*how, of_kind=kind, joint=made.joint)
+    limits = does_not_cover(RISKS[made.risk], of_kind=kind)
+    made = replace(made, kind=kind, covers=text, does_not_cover=limits)
+    question = Question("A dial shows 3.", alpha=0.15, kind="algebra")
+    guarantee = Guarantees([IDENTITY], [made]).terms_for(question).guarantee
+    assert guarantee is not None
+    assert "abstains on at most 45% of all questions of kind 'algebra'," in guarantee.statement
+    assert "100 answered questions of kind 'algebra', from a moment" in guarantee.statement
 
 
 def test_without_such_statements_nothing_is_added() -> None:

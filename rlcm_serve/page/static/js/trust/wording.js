@@ -87,26 +87,27 @@ export function samePolicyOf(levels, level) {
   return ` α = ${list(alphas)} have the same stopping rule, so questions are answered in the same way at each of them.`;
 }
 
-/** Other risks that hold at once, as shares of all questions. */
-const SIDES = /** @type {Record<string, (share: string) => string>} */ ({
-  declined: (share) => `the service abstains on at most ${share} of all questions`,
-  wrong: (share) => `at most ${share} of all questions get a wrong answer`,
-  lost: (share) => `at most ${share} of all questions lose a right answer of the full budget`,
+/** Other risks that hold at once, as shares of all questions that the certificate is for. */
+const SIDES = /** @type {Record<string, (share: string, questions: string) => string>} */ ({
+  declined: (share, questions) => `the service abstains on at most ${share} of ${questions}`,
+  wrong: (share, questions) => `at most ${share} of ${questions} get a wrong answer`,
+  lost: (share, questions) => `at most ${share} of ${questions} lose a right answer of the full budget`,
 });
 
 /**
- * @param {Pick<ReportData, "joint" | "levels" | "risk">} report
+ * @param {Pick<ReportData, "joint" | "levels" | "risk" | "kind">} report
  * @param {Level} level certified
  * @returns {string} what holds at once with the level, in a sentence after others; "" if nothing does
  */
-export function jointlyOf({ joint, levels, risk }, level) {
+export function jointlyOf({ joint, levels, risk, kind }, level) {
   if (!joint) return "";
+  const questions = kind?.name ? "all questions of this kind" : "all questions";
   const at = levels.findIndex(({ alpha }) => alpha === level.alpha);
-  const said = joint.bounds.map(({ risk: side, bounds }) => SIDES[side]?.(percent(bounds[at] ?? 1)) ?? `${side} is at most ${percent(bounds[at] ?? 1)}`);
+  const said = joint.bounds.map(({ risk: side, bounds }) => SIDES[side]?.(percent(bounds[at] ?? 1), questions) ?? `${side} is at most ${percent(bounds[at] ?? 1)}`);
   const most = joint.next?.most[at];
   if (joint.next && typeof most === "number") {
     const answered = risk === "selective" ? "answered " : "";
-    said.push(`of the next ${number(joint.next.questions)} ${answered}questions at most ${number(most)} go wrong`);
+    said.push(`in one count of ${number(joint.next.questions)} ${answered}questions, from a moment that was fixed before, at most ${number(most)} go wrong`);
   }
   return ` At the same time, ${said.join(", and ")}.`;
 }
