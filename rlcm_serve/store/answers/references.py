@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
@@ -32,7 +32,9 @@ def audited_problems(database: Database, profile: str, since: float) -> list[Lab
     chose them at larger ones. Keys and kinds with share 0 are left out.
 
     The last label that enters the test counts: if it came without a reference, its answer has none.
-    A question that was asked twice is taken once. Each problem has the id of its answer. It blocks.
+    Only the first ask of a question counts, whether or not it was drawn: a question that is asked
+    a hundred times would be drawn almost surely, and such questions may be easier than others.
+    Each problem has the id of its answer. It blocks.
 
     Args:
         database: holds answers and labels.
@@ -87,8 +89,13 @@ def _fair(database: Database, profile: str, since: float) -> Sequence[_Asked]:
         .order_by(AnswerRow.sequence)
     )
     share = AnswerRow.audit_share
+    could_be = *of_profile, share > 0
+    firsts = select(func.min(AnswerRow.sequence)).where(*could_be)
+    firsts = firsts.group_by(AnswerRow.question_digest)
+    unknown = AnswerRow.question_digest.is_(None)  # in rows of older releases
+    drawn = drawn.where(or_(unknown, AnswerRow.sequence.in_(firsts)))
     with database.reading() as session:
-        least = session.scalar(select(func.min(share)).where(*of_profile, share > 0))
+        least = session.scalar(select(func.min(share)).where(*could_be))
         rows = [_Asked(*row) for row in session.execute(drawn)]
     alike = drawn_at(database, {row.id: row.share for row in rows}, least or 0.0)
     return [row for row in rows if row.id in alike]

@@ -112,6 +112,31 @@ def test_a_share_of_zero_leaves_its_questions_out_and_thins_nothing(
     assert set(references(database)) == {answer(1).id}
 
 
+def test_a_question_that_is_asked_often_is_not_drawn_more_often(database: Database) -> None:
+    """Of 600 questions, 100 are asked 40 times each."""
+    share = 0.2
+    draw = draw_of(database, AuditShares(share))
+    answers = StoredAnswers(database, draw, texts=True)
+    often = [f"Often {number}?" for number in range(100) for _ in range(40)]
+    once = [f"Once {number}?" for number in range(500)]
+    whole = [
+        replace(
+            answer(number),
+            question=text,
+            question_digest=draw.question_digest(text.encode()),
+            audit_share=share,
+            audited=draw.draws(answer(number).id, share),
+        )
+        for number, text in enumerate([*often, *once])
+    ]
+    answers.add(whole)
+    answers.label([Label(one.id, True, None, "7") for one in whole], ANYONE)
+    found = audited_problems(database, "default", 0.0)
+    of_often = sum(one.problem.startswith("Often") for one in found)
+    assert 80 < len(found) < 160
+    assert 8 <= of_often <= 36, "of 100, each drawn with probability .2"
+
+
 def test_declined_questions_need_a_reference_too(
     answers: StoredAnswers, database: Database
 ) -> None:
