@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.recording.problems import LabelledProblem, digest_text
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.trained import digest_problem
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 
@@ -67,6 +68,6 @@ def _require_extensible(job: Calibration) -> None:
 def _keys(problem: LabelledProblem) -> Iterator[tuple[str, str]]:
     """What two jobs of one line must not share."""
     yield "id", problem.id
-    yield "text", digest_text(problem.problem)
+    yield "text", digest_problem(problem)
     if problem.group is not None:
         yield "group", problem.group

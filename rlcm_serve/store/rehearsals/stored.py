@@ -124,7 +124,7 @@ class StoredRehearsals:
         return None if row is None else RehearsalFigures(row.started, row.ended, tuple(levels))
 
     def _level(self, session: Session, digest: str, alpha: float) -> LevelRehearsed:
-        rows = session.execute(latest_answers(digest, alpha)).all()
+        rows = first_asks(session.execute(latest_answers(digest, alpha)).all())
         placed = {row.id: row.audit_share for row in rows if row.has_place}
         least = min((row.audit_share for row in rows if row.audit_share > 0), default=0.0)
         alike = drawn_at(self._database, placed, least)
@@ -144,6 +144,15 @@ def _under_level(row: Row[Any], alike: Container[str]) -> AnswerUnderLevel:
     )
 
 
+def first_asks(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """Of the rows of `latest_answers`, those of the first ask of each question among them.
+
+    A question that is asked again, such as a health probe, is no independent draw.
+    """
+    first = {row.question_digest or row.id: row for row in rows}  # the first one comes last
+    return list(first.values())
+
+
 def latest_answers(digest: str, alpha: float) -> Select[*tuple[Any, ...]]:
     """The latest answers under a level, for `_under_level`.
 
@@ -159,6 +168,7 @@ def latest_answers(digest: str, alpha: float) -> Select[*tuple[Any, ...]]:
         RehearsedRow.agrees,
         AnswerRow.right,
         RehearsedRow.has_place,
+        AnswerRow.question_digest,
     )
     of_level = RehearsedRow.certificate == digest, RehearsedRow.alpha == alpha
     return (

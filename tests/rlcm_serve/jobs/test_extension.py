@@ -58,7 +58,7 @@ async def test_problems_that_are_counted_already_are_refused(database: Database)
         first = await here.run(BEGIN, FIRST)
         second = await here.run(extending(first), MORE[:20])
         for again in (FIRST[0], MORE[0]):
-            renamed = replace(again, id="another")
+            renamed = replace(again, id="another", problem=f" {again.problem}\n")
             assert "counted already" in await refused(here, second, [*MORE[20:], again])
             assert "'another'" in await refused(here, second, [*MORE[20:], renamed])
         grouped = [replace(one, group=f"g{i // 2}") for i, one in enumerate(MORE[20:40])]

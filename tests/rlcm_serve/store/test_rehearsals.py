@@ -144,6 +144,27 @@ def test_different_shares_for_audit_change_no_share_of_what_is_lost(database: Da
     assert lost.value == pytest.approx(0.5, abs=0.25), "it is 0.91 of all that were drawn"
 
 
+def test_a_question_that_is_asked_again_counts_once(database: Database) -> None:
+    """A health probe that is asked 90 times is never lost; the ten other questions are."""
+    rehearsals, answers = StoredRehearsals(database), StoredAnswers(database, DRAW)
+    texts = ["Are you well?"] * 90 + [f"Question {number}?" for number in range(10)]
+    given = [
+        replace(answer(number), question_digest=DRAW.question_digest(text.encode()))
+        for number, text in enumerate(texts)
+    ]
+    answers.add(given)
+    rehearsals.add(
+        [
+            RehearsedAnswer(one.id, True, (replayed(agrees=number < 90, tokens=number),))
+            for number, one in enumerate(given)
+        ]
+    )
+    answers.label([Label(one.id, True, "boss") for one in given], ADMIN)
+    level = level_of(rehearsals)
+    assert (level.questions, level.lost.of) == (11, 11)
+    assert level.lost.value == pytest.approx(10 / 11)
+
+
 def test_a_comparison_without_a_result_is_counted_and_spanned(database: Database) -> None:
     levels = [replayed(agrees=True)] * 8 + [replayed()] * 2
     level = level_of(store(database, levels))
