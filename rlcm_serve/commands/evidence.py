@@ -38,14 +38,21 @@ def verify(
 ) -> None:
     """Verify that no record was changed, removed or inserted. Needs no service.
 
-    The exit status is 1 if a chain is broken.
+    The exit status is 1 if a chain is broken, or if the folder holds no record.
     """
+    from rlcm_serve.errors import RequestRefused
     from rlcm_serve.evidence.verify import as_json as reports_as_json
     from rlcm_serve.evidence.verify import verify as verify_folder
     from rlcm_serve.signing import NO_KEYS, TrustedKeys
 
     trusted = NO_KEYS if public_key is None else TrustedKeys.load([public_key])
     reports = verify_folder(folder, trusted)
+    if not any(report.records or report.broken for report in reports):
+        raise RequestRefused(
+            "folder",
+            f"{folder} holds no record: give the service's evidence_folder, by default `evidence` "
+            "in its state folder",
+        )
     if as_json:
         typer.echo(reports_as_json(reports))
     else:
@@ -53,7 +60,7 @@ def verify(
         for report in reports:
             console.print(_said(report, signed=public_key is not None))
         answers, broken = sum(r.answers for r in reports), [r for r in reports if r.broken]
-        console.print(f"{len(reports)} chains, {answers} answers, {len(broken)} chains broken")
+        console.print(f"{len(reports)} chains, {answers} answers, {len(broken)} broken")
     if any(report.broken for report in reports):
         raise typer.Exit(1)
 

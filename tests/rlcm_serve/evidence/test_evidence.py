@@ -260,3 +260,15 @@ def test_the_command_says_which_record_is_broken(rlcm: Rlcm, tmp_path: Path) -> 
     status, out, _ = rlcm(f"evidence verify {tmp_path}")
     assert status == 1
     assert "BROKEN: 000000000001.jsonl, line 3: its hash is" in out
+
+
+@pytest.mark.parametrize("chain", [None, "sub"])
+def test_a_folder_without_records_is_not_whole(
+    tmp_path: Path, rlcm: Rlcm, chain: str | None
+) -> None:
+    """A mistyped path must not pass for records that nobody changed."""
+    if chain is not None:
+        (tmp_path / chain).mkdir()
+    status, _, err = rlcm(f"evidence verify {tmp_path}")
+    assert status == 1
+    assert "holds no record: give the service's evidence_folder" in err
