@@ -48,16 +48,13 @@ def _parameter(name: str, annotation: Any) -> inspect.Parameter:
 def _option(setting: Described) -> Any:
     """What typer is to make of a setting. It converts nothing that the settings would."""
     if setting.flag == "--":
-        return Annotated[
-            list[str] | None, typer.Argument(help=f"After `--`: {setting.description}")
-        ]
+        return Annotated[list[str] | None, typer.Argument(help=f"After `--`: {setting.help}")]
     of = setting.type
     flag = setting.flag if of is not bool else f"{setting.flag}/--no-{setting.flag[2:]}"
     if setting.name.startswith("no_"):
         flag = setting.flag
+    flags = [flag] if setting.alias is None else [flag, setting.alias]
     return Annotated[
         of | None,
-        typer.Option(
-            flag, help=setting.description, rich_help_panel=setting.group, show_default=False
-        ),
+        typer.Option(*flags, help=setting.help, rich_help_panel=setting.group, show_default=False),
     ]

@@ -73,10 +73,12 @@ Seconds = Annotated[float, Field(gt=0)]
 def _setting(default: Any, group: str, says: str, **others: Any) -> Any:
     """A field: its default, where it is listed, what it means.
 
-    `example` stands in listings where there is no default, `flag` where the flag is not the name.
+    `example` stands in listings where there is no default, `flag` where the flag is not the name;
+    an `alias` works as well.
     """
     extra: dict[str, Any] = {"group": group}
-    extra |= {name: others.pop(name) for name in ("example", "flag") if name in others}
+    own = ("example", "flag", "alias")
+    extra |= {name: others.pop(name) for name in own if name in others}
     return Field(default, description=says, json_schema_extra=extra, **others)
 
 
@@ -144,7 +146,8 @@ class Settings(BaseSettings):
     interval: Tokens | None = _setting(
         None,
         "Model",
-        "Tokens between two confidence readings (N). Default: the probe's interval.",
+        "Tokens between two confidence readings (N). Default: the probe's interval, or 500 without "
+        "one.",
         example=32,
     )
     max_tokens: Tokens | None = _setting(
@@ -310,7 +313,8 @@ class Settings(BaseSettings):
     idempotency_bytes: Size = _setting(
         ByteSize(2**26),
         "Limits",
-        "Memory for the answers to such requests; one API key may have a quarter of it.",
+        "Memory for the answers to requests with an Idempotency-Key; one API key may have a "
+        "quarter of it.",
     )
     unanswered_s: Seconds = _setting(
         86400.0,
@@ -324,7 +328,7 @@ class Settings(BaseSettings):
 
     state: Location = Field(
         default_factory=state_folder,
-        description="Folder for persistent data.",
+        description="Folder for persistent data. Default: rlcm-serve in the user's state folder.",
         json_schema_extra={"group": "State", "example": "/var/lib/rlcm-serve"},
     )
     database: str | None = _setting(
@@ -352,20 +356,27 @@ class Settings(BaseSettings):
     evidence_folder: Location | None = _setting(
         None,
         "State",
-        "Folder of these records. Default: evidence in `state`.",
+        "Folder of the records of `evidence`. Default: evidence in `state`.",
         example="/var/lib/rlcm-serve/evidence",
     )
     evidence_texts: bool = _setting(
-        False, "State", "Also record questions and answers; otherwise only their hashes."
+        False,
+        "State",
+        "Also keep the texts of questions and answers in the records of `evidence`; otherwise only "
+        "their hashes.",
     )
     evidence_key: Location | None = _setting(
         None,
         "State",
-        "Private key (PEM file) that signs the records, from `rlcm keys new-signing-key`.",
+        "Private key (PEM file) that signs the records of `evidence`, from `rlcm keys "
+        "new-signing-key`. Default: none, and nothing is signed.",
         example="signing.pem",
     )
     evidence_days: Annotated[float, Field(gt=0)] | None = _setting(
-        None, "State", "Days for which records are kept. Default: for ever.", example=365
+        None,
+        "State",
+        "Days for which the records of `evidence` are kept. Default: for ever.",
+        example=365,
     )
     job_concurrency: Count = _setting(
         8, "State", "Problems that a calibration job records at the same time."
@@ -383,8 +394,8 @@ class Settings(BaseSettings):
     audit_shares: Annotated[list[str], NoDecode, Listed] = _setting(
         [],
         "Monitoring",
-        "Shares of single keys and kinds of questions: key:ID=SHARE or kind:NAME=SHARE. A key's "
-        "goes before a kind's.",
+        "Audit shares of single keys and kinds of questions, in place of `audit_share`: "
+        "key:ID=SHARE or kind:NAME=SHARE. A key's goes before a kind's.",
         flag="--audit-share-of",
     )
     audit_deadline_s: Seconds = _setting(
@@ -404,14 +415,14 @@ class Settings(BaseSettings):
         "whether it gives another answer. It costs the tokens that the early exit saved.",
     )
     shadow_runs: Annotated[int, Field(ge=1)] = _setting(
-        2, "Monitoring", "Number of these runs at the same time, of each process."
+        2, "Monitoring", "Number of runs of `shadow_share` at the same time, in each process."
     )
     rehearse: str | None = _setting(
         None,
         "Monitoring",
         "Certificate to judge on live answers while others serve: a file, or the id of a stored "
         "one. Default: none.",
-        flag="--shadow",
+        alias="--shadow",
         example="571b667eda0c",
     )
     tested_labels: Annotated[Literal["trusted", "all"], BeforeValidator(_lower)] = _setting(
@@ -430,12 +441,14 @@ class Settings(BaseSettings):
     drift_alarm: Annotated[_Action, BeforeValidator(_lower)] = _setting(
         "warn",
         "Monitoring",
-        "If questions or readings have changed: withdraw, smaller-level, warn or none.",
+        "If questions or readings are shown to have changed since calibration: withdraw, "
+        "smaller-level, warn or none, as for `risk_alarm`.",
     )
     alarm_actions: Annotated[list[str], NoDecode, Listed] = _setting(
         [],
         "Monitoring",
-        "Actions of single certificates: ID:risk=ACTION or ID:drift=ACTION.",
+        "Actions of single certificates, in place of `risk_alarm` and `drift_alarm`: "
+        "ID:risk=ACTION or ID:drift=ACTION.",
         flag="--alarm-action",
     )
     alarm_webhook: str | None = _setting(
@@ -531,7 +544,7 @@ class Settings(BaseSettings):
             )
         if self.rehearse is not None:
             _refuse(
-                f"rehearse (--shadow) is {self.rehearse!r}, but monitor is off, so nothing would "
+                f"rehearse is {self.rehearse!r}, but monitor is off, so nothing would "
                 "be rehearsed: set monitor to true, or leave rehearse out"
             )
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
+from pydantic import ByteSize
+
 from rlcm_serve.settings.model import PREFIX, Settings
 
 _PASSWORD = re.compile(r"(://[^/:@]*:).+(@)|([?&]password=)[^&]+", re.IGNORECASE)
@@ -18,7 +20,8 @@ _PASSWORD = re.compile(r"(://[^/:@]*:).+(@)|([?&]password=)[^&]+", re.IGNORECASE
 class Described:
     """One setting as it is documented; `default` and `example` are values of TOML.
 
-    `type` is what its option takes: a text, int, float, bool, path, or a list of these.
+    `type` is what its option takes: a text, int, float, bool, path, or a list of these. `help` is
+    the description with the default. `alias` is another name of its option.
 
     Those without a fixed default have an example.
     """
@@ -26,11 +29,13 @@ class Described:
     name: str
     group: str
     flag: str
+    alias: str | None
     variable: str
     type: Any
     default: str | None
     example: str | None
     description: str
+    help: str
 
 
 def described() -> Iterator[Described]:
@@ -41,11 +46,13 @@ def described() -> Iterator[Described]:
             name=name,
             group=extra["group"],
             flag=flag_of(name),
+            alias=extra.get("alias"),
             variable=variable_of(name),
             type=type_of(name),
             default=None if field.default_factory else to_toml(field.default),
             example=to_toml(extra.get("example")),
             description=field.description or "",
+            help=_with_default(name, field.default, field.description or ""),
         )
 
 
@@ -108,6 +115,21 @@ def markdown() -> str:
         default = f"`{setting.default}`" if setting.default else ""
         lines.append(f"| `{setting.name}` | {default} | `{setting.flag}` | {setting.description} |")
     return "\n".join(lines)
+
+
+def _with_default(name: str, default: Any, description: str) -> str:
+    """The description, which says itself what an unset value means, with any other default."""
+    if "Default: " in description or default is None:
+        return description
+    if isinstance(default, bool):
+        default = "on" if default else "off"
+    elif isinstance(default, ByteSize):
+        default = default.human_readable(separator=" ")
+    elif isinstance(default, float):
+        default = f"{default:.12g}{' s' if name.endswith('_s') else ''}"
+    elif default in ([], ()):
+        default = "none"
+    return f"{description} Default: {default}."
 
 
 def _masked(account: str | None, at: str | None, parameter: str | None) -> str:

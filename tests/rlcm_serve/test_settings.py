@@ -166,8 +166,20 @@ def test_every_setting_has_a_place_a_flag_a_variable_and_a_description() -> None
         assert setting.variable == f"RLCM_{setting.name.upper()}"
         assert setting.description.endswith(".")
         assert (setting.default is None) == (setting.example is not None), setting.name
+        assert setting.help.count("Default: ") == 1
     flags = [setting.flag for setting in listed]
     assert len(set(flags)) == len(flags)
+
+
+def test_help_shows_defaults_with_their_units() -> None:
+    said = {setting.name: setting.help.partition("Default: ")[2] for setting in described()}
+    assert said["timeout_s"] == "300 s."
+    assert said["answers_days"] == "90."
+    assert said["max_upload_bytes"] == "1.0 GiB."
+    assert said["evidence"] == "off."
+    assert said["cors_origins"] == "none."
+    assert said["audit_share"] == "0.05."
+    assert said["interval"] == "the probe's interval, or 500 without one."
 
 
 def test_the_file_is_the_one_given_or_named_or_here(
@@ -290,7 +302,7 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
         ),
         (
             {"monitor": False, "rehearse": "571b667eda0c"},
-            "rehearse (--shadow) is '571b667eda0c', but monitor is off, so nothing would be "
+            "rehearse is '571b667eda0c', but monitor is off, so nothing would be "
             "rehearsed: set monitor to true, or leave rehearse out",
         ),
     ],
@@ -492,3 +504,9 @@ def test_a_refusal_is_one_line_and_status_1(rlcm: Rlcm) -> None:
         status, out, err = rlcm(f"{command} --port 70000")
         assert (status, out) == (1, "")
         assert err == "error: port is 70000 (--port): input should be less than or equal to 65535\n"
+
+
+def test_an_option_has_its_other_name_too(rlcm: Rlcm) -> None:
+    status, out, err = rlcm("config --json --shadow 571b667eda0c")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["rehearse"] == {"value": "571b667eda0c", "source": "flag"}

@@ -1,4 +1,4 @@
-"""What `rlcm serve --shadow CERT` says and does where CERT cannot be rehearsed."""
+"""What `rlcm serve --rehearse CERT` says and does where CERT cannot be rehearsed."""
 
 from __future__ import annotations
 
