@@ -27,7 +27,7 @@ CHUNK_ALLOWANCE = 16
 """Bytes per chunk that are no extension: its size and its line ends."""
 DATA_ALLOWANCE = 2
 """Bytes per byte of data that are no extension either. Go's net/http counts in the same way."""
-SLICE = 16 * 2**10
+SLICE = 4 * 2**10
 """Bytes that the parser gets at a time, so that limits hold however the bytes arrive."""
 HEALTH = b"/health"
 """Answered however many connections there are."""
@@ -60,11 +60,14 @@ class LimitedProtocol(HttpToolsProtocol):
     _is_sending = False
     _is_in_body = False
     _is_deaf = False
+    _held = b""
     _fault = (400, "this is not a valid HTTP request")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected; its headers must now arrive in time."""
-        self._lingering = LingeringTransport(transport, self.loop, lambda: self._is_sending)
+        self._lingering = LingeringTransport(
+            transport, self.loop, lambda: self._is_sending or bool(self._held)
+        )
         super().connection_made(self._lingering)  # type: ignore[arg-type]
         self._await_head()
         self.heard_at = time.monotonic()
@@ -96,20 +99,13 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have arrived; what is not data of a body counts towards a limit."""
+        """Bytes have arrived; what is not data of a body counts towards a limit.
+
+        While a request waits for an earlier one (HTTP pipelining), what follows it is not parsed.
+        So a client that sends thousands of requests at once holds neither the loop nor memory.
+        """
         self.heard_at = time.monotonic()
-        for start in range(0, len(data), SLICE):
-            if self._lingering.is_closing():
-                self._lingering.discard(len(data))
-                return
-            if self._is_deaf:
-                return
-            self._take(data[start : start + SLICE])
-        if self._is_idle and self.timeout_keep_alive_task is None:
-            # uvicorn stops this clock at any byte, and starts it only with a response.
-            self.timeout_keep_alive_task = self.loop.call_later(
-                self.timeout_keep_alive, self.timeout_keep_alive_handler
-            )
+        self._parse(self._held + data)
 
     def on_message_begin(self) -> None:
         """A request begins, the first on this connection or a further one."""
@@ -149,8 +145,12 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The response is complete, perhaps before the request."""
         super().on_response_complete()
-        if self._is_in_body and not self.pipeline and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._is_in_body and self.cycle.response_complete:
             self._rest = self.loop.call_later(LONGEST_REST, self.transport.close)
+        if self._held:
+            self._parse(self._held)
 
     def timeout_keep_alive_handler(self) -> None:
         """The connection was idle for `KEEP_ALIVE` seconds; a request that just came is served."""
@@ -176,6 +176,25 @@ class LimitedProtocol(HttpToolsProtocol):
     def _is_idle(self) -> bool:
         is_answered = self.cycle is not None and self.cycle.response_complete
         return is_answered and not self._is_sending and not self.pipeline
+
+    def _parse(self, data: bytes) -> None:
+        self._held = b""
+        for start in range(0, len(data), SLICE):
+            if self._lingering.is_closing():
+                self._lingering.discard(len(data))
+                return
+            if self._is_deaf:
+                return
+            if self.pipeline:
+                self._held = data[start:]
+                self.flow.pause_reading()
+                return
+            self._take(data[start : start + SLICE])
+        if self._is_idle and self.timeout_keep_alive_task is None:
+            # uvicorn stops this clock at any byte, and starts it only with a response.
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def _take(self, part: bytes) -> None:
         was_in_body = self._is_in_body
@@ -240,7 +259,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._stalled = None
 
     def _give_up(self) -> None:
-        if not self.transport.is_closing():
+        if self.pipeline:  # the rest may be among the bytes that are held
+            self._deadline = self.loop.call_later(LONGEST_HEAD, self._give_up)
+        elif not self.transport.is_closing():
             self._refuse(408, f"no whole request came within {LONGEST_HEAD:g} s: send it again")
 
     def _refuse(self, status: int, detail: str) -> None:
