@@ -6,7 +6,7 @@ import { pendingVerdict, possibleVerdicts, verdictOf } from "../../rlcm_serve/pa
 // As `rlcm_serve/solving/statement.py` writes it.
 const statement =
   "Counting every group equally, of the questions of kind 'algebra' that this policy answers, at most 10% get a wrong answer on average. " +
-  "This covers first asks, with 90% confidence over the draw of 320 calibration groups, whichever alpha is chosen. " +
+  "This covers first asks of questions drawn as the calibration's were, with 90% confidence over the draw of 320 calibration groups, whichever alpha is chosen. " +
   "At the same time, the service abstains on at most 40% of all questions.";
 const question = { problem: "x", alpha: 0.1, n: 1, risk: "selective", vote: "confidence", kind: "algebra" };
 const guarantee = { statement, alpha_certified: 0.1, kind: "algebra" };

@@ -44,12 +44,12 @@ _AT_MOST = {
 
 
 def _statement(certificate: Certificate, level: CertifiedLevel, kind: str | None) -> str:
-    """The guarantee in about 40 words; its limits are fields of `Guarantee`.
+    """The guarantee in about 45 words; its limits are fields of `Guarantee`.
 
     A question of a kind that the certificate is not for is told so.
     """
     about = certificate.about
-    like = " of questions like the calibration's" if _is_gated(certificate) else ""
+    like = "like the calibration's" if _is_gated(certificate) else "drawn as the calibration's were"
     at_most = _AT_MOST[RiskName(certificate.risk)].format(
         share=f"{100 * level.alpha:g}%", kind=_of_kind(certificate)
     )
@@ -60,10 +60,10 @@ def _statement(certificate: Certificate, level: CertifiedLevel, kind: str | None
             at_most = f"Counting every group equally, {at_most[0].lower()}{at_most[1:]}"
     limit = " in the limit of many problems" if certificate.p_value is PValue.CLT else ""
     alone = f" For questions of kind {kind!r} alone nothing is promised." if kind != about else ""
+    confidence = f"{100 * (1 - certificate.whole_delta):g}% confidence{limit}"
     return (
-        f"{at_most}. This covers first asks{like}, with {100 * (1 - certificate.whole_delta):g}% "
-        f"confidence{limit} over the draw of {drawn}, {_choice(certificate)}."
-        f"{_jointly(certificate, level)}{alone}"
+        f"{at_most}. This covers first asks of questions {like}, with {confidence} over the draw "
+        f"of {drawn}, {_choice(certificate)}.{_jointly(certificate, level)}{alone}"
     )
 
 
@@ -130,7 +130,7 @@ def _choice(certificate: Certificate) -> str:
     kinds = certificate.kind is not None and certificate.kind.certified
     if certificate.promise is Promise.SIMULTANEOUS:
         if certificate.sequential is not None:
-            return "at any time and any alpha"
+            return "at all times and whichever alpha is chosen"
         return "whichever kind and alpha are chosen" if kinds else "whichever alpha is chosen"
     return (
         "whichever kind is chosen, if alpha was chosen beforehand"

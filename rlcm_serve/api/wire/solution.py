@@ -12,8 +12,8 @@ from rlcm_serve.core import CancelledSample, Guarantee, NoGuarantee, Sample, Sol
 
 STATEMENT = (
     "Of the questions that this policy answers, at most 10% get a wrong answer on average. This "
-    "covers first asks, with 90% confidence over the draw of 1600 calibration problems, whichever "
-    "alpha is chosen."
+    "covers first asks of questions drawn as the calibration's were, with 90% confidence over the "
+    "draw of 1600 calibration problems, whichever alpha is chosen."
 )
 
 

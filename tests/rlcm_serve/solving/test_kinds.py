@@ -66,8 +66,9 @@ def test_a_kind_with_a_certificate_of_its_own_is_served_by_it() -> None:
     assert terms.guarantee.delta == DELTA, "all kinds keep their promises at once"
     assert terms.guarantee.statement == (
         "Of the questions of kind 'algebra' that this policy answers, at most 10% get a wrong "
-        "answer on average. This covers first asks, with 60% confidence over the draw of 500 "
-        "calibration problems, whichever kind and alpha are chosen."
+        "answer on average. This covers first asks of questions drawn as the calibration's were, "
+        "with 60% confidence over the draw of 500 calibration problems, whichever kind and alpha "
+        "are chosen."
     )
 
 
