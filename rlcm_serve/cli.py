@@ -66,6 +66,7 @@ def build_app() -> typer.Typer:
     import rlcm_serve
     from rlcm_serve import commands
     from rlcm_serve.commands.certificates import extend, fit, plan, report, verify
+    from rlcm_serve.commands.options import EngineCommand
 
     app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
 
@@ -85,7 +86,7 @@ def build_app() -> typer.Typer:
 
     def add(panel: str, name: str, command: Callable[..., None], example: str) -> None:
         described = _with_example(command.__doc__ or "", example)
-        app.command(name, help=described, rich_help_panel=panel)(command)
+        app.command(name, cls=EngineCommand, help=described, rich_help_panel=panel)(command)
 
     add(SERVE, "serve", commands.serve, "rlcm serve --model embedded --port 8000")
     app.add_typer(commands.ray, rich_help_panel=SERVE)
@@ -192,6 +193,13 @@ def run_app(app: Callable[[], object]) -> None:
         app()
     except (RlcmError, CalibrationError, OSError) as error:
         Console(stderr=True, style="red", soft_wrap=True).print(
-            f"error: {error}", markup=False, highlight=False
+            f"error: {_in_words(error)}", markup=False, highlight=False
         )
         sys.exit(1)
+
+
+def _in_words(error: Exception) -> str:
+    """What went wrong; of a file without the error's number."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    return str(error)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from rlcm_serve.core import MAX_TEMPERATURE
 from rlcm_serve.errors import RequestRefused
@@ -84,6 +85,26 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show vLLM's outp
 VllmArguments = Annotated[
     list[str] | None, typer.Argument(help="Engine arguments for vLLM, after `--`.")
 ]
+
+
+class EngineCommand(TyperCommand):
+    """A command that says where vLLM's options go, if it takes them and gets one as its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the command line.
+
+        Raises:
+            click.UsageError: it is wrong.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            takes_them = any(one.name == "vllm_arguments" for one in self.params)
+            unknown = str(getattr(error, "option_name", ""))
+            has_none_like_it = not getattr(error, "possibilities", True)
+            if takes_them and unknown.startswith("--") and has_none_like_it:
+                ctx.fail(f"No such option: {unknown}. Options of vLLM go after `--`.")
+            raise
 
 
 def engine_settings(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rlcm_serve.commands.options import EngineCommand
 from rlcm_serve.commands.settings_options import takes_settings
 from rlcm_serve.settings import Loaded
 
@@ -22,7 +23,7 @@ def _group() -> None:
     """Makes `serve` a subcommand, although it is the only one."""
 
 
-@ray.command()
+@ray.command(cls=EngineCommand)
 @takes_settings
 def serve(
     loaded: Loaded,

@@ -72,6 +72,8 @@ def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
         ("collect --data no.jsonl --out y", "there is no file no.jsonl: give an existing one"),
         ("regrade no.parquet --data x --out y", "no.parquet: no such file or directory"),
         ("collect --data x --out y --confidence tea", "confidence is 'tea': give one of probe, "),
+        ("solve --file no.jsonl", "no.jsonl: no such file or directory"),
+        ("solve --file folder.jsonl", "folder.jsonl: is a directory"),
         ("solve --confidence tea 1+1", "confidence is 'tea': give one of probe, "),
         ("collect --data empty.jsonl --out y", "empty.jsonl holds no problem"),
         ("solve x --model ./none", "no model folder './none'"),
@@ -82,6 +84,7 @@ def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
 )
 def test_an_error_is_one_line_and_status_1(rlcm: Rlcm, command: str, message: str) -> None:
     Path("empty.jsonl").touch()
+    Path("folder.jsonl").mkdir()
     status, out, err = rlcm(command)
     assert (status, out) == (1, "")
     (line,) = err.splitlines()
@@ -108,6 +111,20 @@ def test_a_wrong_option_is_a_usage_error(rlcm: Rlcm, command: str) -> None:
     status, _, err = rlcm(command)
     assert status == 2
     assert "Usage" in err
+
+
+@pytest.mark.parametrize("command", ["serve", "ray serve", "collect --data x --out y", "doctor"])
+def test_an_option_of_vllm_is_said_to_go_after_two_dashes(rlcm: Rlcm, command: str) -> None:
+    status, _, err = rlcm(f"{command} --tensor-parallel-size 2")
+    assert status == 2
+    said = " ".join(err.replace("│", " ").split())
+    assert "No such option: --tensor-parallel-size. Options of vLLM go after `--`." in said
+
+
+def test_an_option_that_is_nearly_one_of_ours_is_taken_for_it(rlcm: Rlcm) -> None:
+    _, _, err = rlcm("serve --modle embedded")
+    assert "--model" in err
+    assert "vLLM" not in err
 
 
 def test_a_programming_error_keeps_its_traceback(

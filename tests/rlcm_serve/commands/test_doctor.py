@@ -51,6 +51,12 @@ def test_what_vllm_cannot_do_under_exit_control_is_refused_with_the_reason(rlcm:
     assert "The model cannot be served like this." in out
 
 
+def test_a_model_without_its_option_is_told_the_option(rlcm: Rlcm) -> None:
+    status, out, _ = rlcm("doctor qwen3")
+    assert status == 1
+    assert "'qwen3' is no option; for a model use `rlcm ... --model qwen3`" in " ".join(out.split())
+
+
 def test_an_architecture_that_vllm_lacks_is_refused(rlcm: Rlcm, tmp_path: Path) -> None:
     folder = tmp_path / "unknown"
     shutil.copytree(EMBEDDED_MODEL, folder)
