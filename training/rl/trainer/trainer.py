@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 from trl import GRPOConfig, GRPOTrainer
 from trl.trainer.utils import pad
 
@@ -24,6 +25,7 @@ from training.rl.rewards.methods import GroupTerm, Term
 from training.rl.rewards.rewards import GradedRollout
 from training.rl.trainer.batch import Batch
 from training.rl.trainer.colocated import awake, brief
+from training.rl.trainer.epochs import ResumableSampler
 from training.rl.trainer.forced_answers import in_batches
 from training.rl.trainer.grading import RolloutGrader
 from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe
@@ -73,6 +75,15 @@ class RLCMTrainer(GRPOTrainer):
             hidden_size = self.model.config.get_text_config().hidden_size
             self.probe = JointProbe(hidden_size, self.settings.probe, args.seed)
             self.probe.to(self.accelerator.device)
+
+    def _get_train_sampler(self, dataset: Any = None) -> ResumableSampler:
+        def epoch() -> int:
+            problems = len(self.train_dataset if dataset is None else dataset)
+            batches = problems // (self.args.generation_batch_size // self.num_generations)
+            steps: int = batches * self.num_iterations
+            return int(self.state.global_step) // steps
+
+        return ResumableSampler(super()._get_train_sampler(dataset), epoch)
 
     # --- rollouts, then forced answers while the prefix cache still holds the rollouts
 
@@ -127,10 +138,13 @@ class RLCMTrainer(GRPOTrainer):
     def _refuse_long_interval(self, batch: Batch) -> None:
         if self.state.global_step == 0:
             longest = max(gather_object([max(batch.lengths)]))
+            budgets = self.settings.budgets
+            set_to, remedy = f"interval is {budgets.interval} tokens", "lower it"
+            if budgets.fractions:
+                set_to, remedy = f"fractions are {budgets.fractions}", "give larger ones"
             raise TrainingRefused(
-                f"the budget interval is {self.settings.budgets.interval} tokens and the longest "
-                f"of the first rollouts {longest}, so there is nothing to supervise: lower "
-                "interval in [budgets]"
+                f"{set_to} in [budgets], and the longest of the first rollouts has {longest} "
+                f"tokens, so there is nothing to supervise: {remedy}"
             )
 
     def _continue(self, prefixes: list[list[int]], samples: int) -> list[list[int]]:
@@ -369,9 +383,25 @@ class RLCMTrainer(GRPOTrainer):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            self._take_rate_of_schedule()
         if self.probe is not None and checkpoint is not None:
             path = Path(checkpoint) / PROBE_STATE
             self.probe.restore(torch.load(path, map_location=self.accelerator.device))
+
+    def _take_rate_of_schedule(self) -> None:
+        """Sets the learning rate of the next step, which more steps may have raised.
+
+        The optimizer's state has the one of the schedule that the checkpoint was written under.
+        """
+        schedule = self.lr_scheduler
+        if not isinstance(schedule, LambdaLR):
+            return
+        factors = [factor(schedule.last_epoch) for factor in schedule.lr_lambdas]
+        rates = [base * own for base, own in zip(schedule.base_lrs, factors, strict=True)]
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        schedule._last_lr = rates
 
 
 def _reward_function(term: Term | GroupTerm) -> Any:
