@@ -107,6 +107,12 @@ PAPER: tuple[Benchmark, ...] = (
     ),
     Benchmark(name="aime25", title="AIME 2025", source=Hub("math-ai/aime25"), rollouts=32),
     Benchmark(
+        name="amc",
+        title="AMC 12, 2022 and 2023",
+        # What the authors of RLCM ran as AMC; the problems whose answer is an integer.
+        source=Hub("AI-MO/aimo-validation-amc", split="train"),
+    ),
+    Benchmark(
         name="amc23",
         title="AMC 2023",
         source=Hub("math-ai/amc23"),

@@ -10,6 +10,7 @@ def test_the_suite_of_the_paper_is_declared() -> None:
         "math500": 4,
         "aime24": 32,
         "aime25": 32,
+        "amc": 4,
         "amc23": 4,
         "olympiadbench": 4,
         "gpqa-diamond": 4,
