@@ -77,6 +77,7 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
         ("steps = true", "steps is True: give a value of type int"),
         ("strength = -0.1", "λ has to be 0 or more"),
         ("[budgets]\nfractions = [0.5, 1.5]", r"fractions in \[budgets\] are \(0.5, 1.5\)"),
+        ("[budgets]\nfractions = [0.00001]", "at least one of the 8192 tokens of a rollout"),
         ("[probe]\ndropout = 1", r"dropout in \[probe\] is 1.0: give 0 or more, and less than 1"),
         ('[budgets]\nfractions = ["half"]', r"fractions\[0\] is 'half': give .* type float"),
         ("[evaluation]\nlimit = 4", "run.toml: evaluation: 'source' is missing: give a value"),
@@ -87,6 +88,7 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
         ("[[lora]]\nrank = 4", r"lora is \[\{'rank': 4\}\]: give a value of type table$"),
         ('model = ""', "model is '': give 'embedded', a folder"),
         ('[engine]\nmode = "server"\nserver = "gpu1"', "server .* is 'gpu1': .* such as 'http"),
+        ('[engine]\nmode = "server"\nserver = "http://"', "server .* is 'http://': give an"),
         ("[rollouts]\nper_prompt = 0", "per_prompt is 0: a group has to have 2 or more"),
         ("seed = -5", "seed is -5: give 0 or more, below 4294967296"),
         ("seed = 4294967296", "seed is 4294967296: give 0 or more, below"),
@@ -115,6 +117,10 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
             'save_steps = 20\n[evaluation]\nsource = "embedded"\nevery = 10',
             "every evaluation has its checkpoint",
         ),
+        (
+            'steps = 10\n[evaluation]\nsource = "embedded"',
+            "every = 20, and the run 10 steps, so none would be made",
+        ),
         ("[policy]\nwarmup_steps = 5", "'constant' has no warm-up: give schedule = 'constant_with"),
         ('[policy]\nloss = "ppo"', "loss .* is 'ppo': give 'grpo' or 'dapo'"),
         ('method = "ppo"', "'ppo' is not a method"),
@@ -127,6 +133,14 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
 def test_impossible_values_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(TrainingRefused, match=message):
         load(tmp_path, text)
+
+
+@pytest.mark.parametrize("config", ["r1-distill-qwen-7b", "qwen3-4b-instruct"])
+def test_c2gspg_weights_sequences_equally(config: str) -> None:
+    """These files have the mean over all tokens, which weights a sequence by its length."""
+    path = CONFIGS / f"{config}.toml"
+    assert RunSettings.load(path, method="rlcm").policy.loss == "dapo"
+    assert RunSettings.load(path, method="c2gspg").policy.loss == "grpo"
 
 
 def test_the_authors_method_brings_their_budgets_and_probe(tmp_path: Path) -> None:

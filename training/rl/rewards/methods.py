@@ -199,6 +199,8 @@ METHODS = {
             confidence=Source.SEQUENCE_PROBABILITY,
             is_sequence_level=True,
             is_regularised=True,
+            # A mean over all tokens would weight each sequence by its length.
+            brings={"policy": {"loss": "grpo"}},
         ),
         _with_group("rlcm-ranking", "RLCM, ranking", group_rewards.ranking),
         _with_group("rlcm-between", "RLCM, margin between", group_rewards.margin_between),
