@@ -11,6 +11,16 @@ from training.errors import TrainingRefused
 from training.rl.settings import EvaluationSettings, RunSettings
 
 CHECKPOINTS = "checkpoints"
+_OF_THE_METHOD = {"importance_sampling_level", "reward_weights"}
+_UNUSABLE = {
+    "generation_batch_size": "a step's rollouts are one generation here",
+    "steps_per_generation": "a step's rollouts are one generation here",
+    "remove_unused_columns": "rewards need the answers of the problems",
+    "push_to_hub": "`rlcm push` publishes the finished folder",
+    "save_only_model": "a stopped run could not continue from such checkpoints",
+    "sync_ref_model": "there is no reference model without KL",
+}
+"""Fields of TRL that a run cannot use, with the reason."""
 
 
 def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -> dict[str, Any]:
@@ -82,11 +92,14 @@ def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -
             "`accelerate launch`"
         )
     _check_states(settings)
-    if taken := sorted(set(settings.trainer) & (chosen.keys() | {"reward_weights"})):
+    if taken := sorted(set(settings.trainer) & (chosen.keys() | _OF_THE_METHOD)):
         raise TrainingRefused(
-            f"[trainer] sets {', '.join(taken)}, which other tables of the file decide: leave it "
-            "out there"
+            f"[trainer] sets {', '.join(taken)}, which the method or other tables of the file "
+            "decide: leave it out there"
         )
+    for name, why in _UNUSABLE.items():
+        if settings.trainer.get(name):
+            raise TrainingRefused(f"[trainer] sets {name}, but {why}: leave it out")
     return chosen | dict(settings.trainer)
 
 

@@ -14,7 +14,7 @@ import torch
 
 from rlcm_serve.engine.model_files import ModelFiles
 from training.errors import TrainingRefused
-from training.rl.settings import LoraSettings, RunSettings
+from training.rl.settings import LoraSettings, RunSettings, VllmSettings
 from training.rl.tables import typed
 from training.rl.trainer.joint_probe import PROBE_STATE, check_state
 
@@ -25,7 +25,6 @@ _ALL_LINEAR = "all-linear"
 _MORE_TYPES = {"fsdp": bool}
 """Types of TRL's fields that are missing from its annotations."""
 _CHOICES = {
-    "importance_sampling_level": ("token", "sequence"),
     "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
 }
 """Values that TRL compares with later; transformers' fields name theirs."""
@@ -99,6 +98,8 @@ def check_trainer(config: GRPOConfig) -> None:
             wanted = f"from {least} to {most}" if most < inf else f"of {least} or more"
             raise TrainingRefused(f"[trainer]: {name} is {value}: give a number {wanted}")
     _check_reporters(config)
+    _check_sampling(config)
+    _check_compiler(config)
     _check_schedule(config, _optimizer(config))
 
 
@@ -120,21 +121,51 @@ def _check_reporters(config: GRPOConfig) -> None:
             ) from error
 
 
+def _check_sampling(config: GRPOConfig) -> None:
+    """Makes vLLM's sampling parameters of `generation_kwargs`, which override all others."""
+    given = dict(config.generation_kwargs or {})
+    if taken := sorted({"n", "temperature", "top_p", "max_tokens"} & given.keys()):
+        raise TrainingRefused(
+            f"generation_kwargs in [trainer] sets {', '.join(taken)}: leave it out, and use the "
+            "table [rollouts]"
+        )
+    if given:
+        from vllm import SamplingParams
+
+        try:
+            SamplingParams(**given)
+        except _REFUSALS as error:
+            raise TrainingRefused(
+                f"generation_kwargs in [trainer] is {given}, which vLLM's SamplingParams refuse: "
+                f"{error}"
+            ) from error
+
+
+def _check_compiler(config: GRPOConfig) -> None:
+    from accelerate.utils import DynamoBackend
+
+    name, known = config.torch_compile_backend, [one.value.lower() for one in DynamoBackend]
+    if name is not None and name.lower() not in known:
+        raise TrainingRefused(
+            f"[trainer]: torch_compile_backend is {name!r}: give one of {', '.join(known)}"
+        )
+
+
 def _optimizer(config: GRPOConfig) -> torch.optim.Optimizer:
     """The optimizer, for one parameter in place of the model's."""
     from transformers import Trainer
     from transformers.training_args import OptimizerNames
 
     layer = torch.nn.Linear(1, 1)
-    if config.optim_target_modules is None:  # otherwise it needs layers of the model
-        try:
-            kind, options = Trainer.get_optimizer_cls_and_kwargs(config, layer)
-            if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer):
-                made: torch.optim.Optimizer = kind(layer.parameters(), **options)
-                return made
-        except ImportError as error:
-            raise TrainingRefused(f"optim in [trainer] needs another package: {error}") from error
-        except _REFUSALS as error:
+    try:
+        kind, options = Trainer.get_optimizer_cls_and_kwargs(config, layer)
+        if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer):
+            made: torch.optim.Optimizer = kind(layer.parameters(), **options)
+            return made
+    except ImportError as error:
+        raise TrainingRefused(f"optim in [trainer] needs another package: {error}") from error
+    except _REFUSALS as error:
+        if config.optim_target_modules is None:  # otherwise it needs layers of the model
             raise TrainingRefused(
                 f"the optimizer {OptimizerNames(config.optim).value!r} refuses its settings in "
                 f"[policy] and [trainer] (learning_rate, adam_*, optim_args): {error}; change these"
@@ -159,6 +190,40 @@ def _check_schedule(config: GRPOConfig, optimizer: torch.optim.Optimizer) -> Non
             f"{more or {}}, which transformers refuses: {error}; give the arguments of the "
             "schedule in lr_scheduler_kwargs, or another schedule"
         ) from error
+
+
+_OF_THE_ENGINE = {
+    "model": "model",
+    "max_model_len": "max_tokens in [rollouts]",
+    "gpu_memory_utilization": "memory in [engine]",
+    "tensor_parallel_size": "tensor_parallel in [engine]",
+    "enable_sleep_mode": "sleeps in [engine]",
+}
+"""Arguments of vLLM that other settings decide."""
+
+
+def check_engine(engine: VllmSettings) -> None:
+    """Checks the names of a colocated engine's further arguments.
+
+    Raises:
+        TrainingRefused: vLLM does not have one, or another setting decides it.
+    """
+    if not engine.arguments:
+        return
+    from vllm import EngineArgs
+
+    known = [field.name for field in fields(EngineArgs)]
+    for name in engine.arguments:
+        if name in _OF_THE_ENGINE:
+            raise TrainingRefused(
+                f"arguments in [engine] sets {name!r}: set {_OF_THE_ENGINE[name]} instead"
+            )
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            raise TrainingRefused(
+                f"arguments in [engine] sets {name!r}, which vLLM does not have: "
+                + (f"did you mean {near[0]!r}?" if near else "leave it out")
+            )
 
 
 def check_lora(lora: LoraSettings, files: ModelFiles) -> None:

@@ -116,9 +116,15 @@ def chosen_checkpoint(out: Path, step: str) -> tuple[Path, dict[str, Any]]:
     elif found and step == "best":
         at = (_state(found[max(found)]) or {}).get("best_global_step")
         if at is None:
+            evaluation = remembered(out).evaluation
+            why = (
+                "was trained without [evaluation]"
+                if evaluation is None
+                else f"has not been evaluated yet (first at step {evaluation.every})"
+            )
             raise TrainingRefused(
-                f"{out} was trained without [evaluation], so no checkpoint is known to be best: "
-                "give --step last, or a number of steps"
+                f"{out} {why}, so no checkpoint is known to be best: give --step last, or a number "
+                "of steps"
             )
     if at not in found:
         names = ", ".join(str(number) for number in sorted(found)) or "none"

@@ -65,6 +65,7 @@ def read_inputs(settings: RunSettings, grader: Grader) -> RunInputs:
     recipe = Recipe(settings, thinking, grader)
     inputs = RunInputs(settings, files, tokenizer, recipe, problems, held_out, prompt)
     _check_number(len(problems.problems), settings.rollouts.prompts)
+    _check_held_out(problems, held_out)
     return _fitting(inputs)
 
 
@@ -87,6 +88,17 @@ def _check_number(problems: int, prompts: int) -> None:
         raise TrainingRefused(
             f"there are {problems} problems to train on, and a step needs {prompts}: lower prompts "
             "in [rollouts], or give more problems in [data]"
+        )
+
+
+def _check_held_out(problems: TrainingProblems, held_out: TrainingProblems | None) -> None:
+    """Raises `TrainingRefused` if the policy would be watched on problems it is trained on."""
+    texts = {one.problem for one in problems.problems}
+    shared = [one for one in held_out.problems if one.problem in texts] if held_out else []
+    if shared:
+        raise TrainingRefused(
+            f"[evaluation]: {len(shared)} of its problems are in [data] too (the first: "
+            f"{shared[0].id}): give others, or the best checkpoint is the one that knows these"
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 from rich.console import Console
 
 from rlcm_serve.evaluation.grading import Grader, grader_named
@@ -15,7 +16,13 @@ from rlcm_serve.terminal import output_to
 from training.errors import TrainingRefused
 from training.provenance import commit
 from training.rl.arguments import CHECKPOINTS, trl_arguments
-from training.rl.check import check_continuation, check_lora, check_trainer, trl_config
+from training.rl.check import (
+    check_continuation,
+    check_engine,
+    check_lora,
+    check_trainer,
+    trl_config,
+)
 from training.rl.folder import check_folder, last_checkpoint, remember
 from training.rl.inputs import RunInputs, read_inputs
 from training.rl.settings import LoraSettings, RunSettings
@@ -76,6 +83,7 @@ def checked_run(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     prepared = prepare(settings, out, grader)
     if settings.lora is not None:
         check_lora(settings.lora, prepared.files)
+    check_engine(settings.engine)
     check_trainer(trl_config(prepared.arguments))
     check_continuation(settings, last_checkpoint(out / CHECKPOINTS))
     return prepared
@@ -103,9 +111,23 @@ def check(settings: RunSettings, out: Path) -> list[str]:
             f"at most {whole * cuts * budgets.samples} forced answers a step, at {cuts} "
             "cuts of each rollout"
         )
+    if settings.engine.mode == "server":
+        lines.append(_said_of_server(settings.engine.server))
     if last is not None:
         lines.append(f"it would continue from {last.name}")
     return lines
+
+
+def _said_of_server(address: str) -> str:
+    """Whether the engine's server answers. It may be started later, so this refuses nothing."""
+    try:
+        health = f"{address.rstrip('/')}/health"
+        answers = httpx.get(health, timeout=5, follow_redirects=True).is_success
+    except httpx.HTTPError:
+        answers = False
+    if answers:
+        return f"the engine's server answers at {address}"
+    return f"no engine answers at {address} yet: start `trl vllm-serve` before the run"
 
 
 def prepare(settings: RunSettings, out: Path, grader: Grader) -> Prepared:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from training.rl.rewards.methods import Method, method_named
 from training.rl.tables import read_file, read_table, require
@@ -282,7 +283,7 @@ class RunSettings:
             f"mode in [engine] is {self.engine.mode!r}: give 'colocate' or 'server'",
         )
         require(
-            self.engine.mode != "server" or self.engine.server.startswith(("http://", "https://")),
+            self.engine.mode != "server" or _is_address(self.engine.server),
             f"server in [engine] is {self.engine.server!r}: give an address such as "
             f"{VllmSettings().server!r}",
         )
@@ -336,6 +337,11 @@ class RunSettings:
         if self.evaluation is not None:
             every = self.evaluation.every
             require(
+                every <= self.steps,
+                f"[evaluation] has every = {every}, and the run {self.steps} steps, so none would "
+                "be made: lower it, or leave the table out",
+            )
+            require(
                 every % self.save_steps == 0,
                 f"save_steps is {self.save_steps}, and [evaluation] has every = {every}: give "
                 "save_steps that divide it, so that every evaluation has its checkpoint",
@@ -343,9 +349,11 @@ class RunSettings:
 
     def _check_probe(self) -> None:
         """Raises `TrainingRefused` unless budgets and probe are possible."""
+        fractions, longest = self.budgets.fractions, self.rollouts.max_tokens
         require(
-            all(0 < own < 1 for own in self.budgets.fractions),
-            f"fractions in [budgets] are {self.budgets.fractions}: give numbers between 0 and 1",
+            all(0 < own < 1 and own * longest >= 1 for own in fractions),
+            f"fractions in [budgets] are {fractions}: give numbers between 0 and 1 that are at "
+            f"least one of the {longest} tokens of a rollout (max_tokens)",
         )
         require(
             self.probe.activation in ("gelu", "relu"),
@@ -355,6 +363,14 @@ class RunSettings:
     def to_json(self) -> dict[str, Any]:
         """All settings, for the model card and for resuming."""
         return asdict(self)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 _SEEDS = 2**32

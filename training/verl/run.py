@@ -18,6 +18,7 @@ from verl.utils.config import validate_config
 
 from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
+from training.rl.folder import check_folder
 from training.rl.inputs import read_inputs
 from training.rl.settings import RunSettings
 from training.rl.trainer.requirements import check_versions
@@ -48,6 +49,7 @@ def train(
     check_versions(pinned=PINNED, how="in an environment of its own: docs/guides/verl.md")
     check_for_verl(settings)
     out = out.resolve()
+    check_folder(settings, out)
     with grader_named("math") as grader:
         inputs = read_inputs(settings, grader)
     overrides = [*hydra_overrides(inputs, out, cluster), *more]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -188,8 +190,14 @@ def test_a_checkpoint_is_chosen_by_number_last_or_best(checkpoints: Path) -> Non
     assert chosen_checkpoint(run, "last")[1] == {"global_step": 10}
     with pytest.raises(TrainingRefused, match="no complete checkpoint 3: its steps are 2, 4, 10"):
         chosen_checkpoint(run, "3")
-    with pytest.raises(TrainingRefused, match=r"trained without \[evaluation\]"):
-        chosen_checkpoint(run, "best")
+    for evaluation, why in (
+        (None, r"was trained without \[evaluation\]"),
+        (EvaluationSettings("embedded", every=20), r"not been evaluated yet \(first at step 20\)"),
+    ):
+        settings = replace(SMALL, evaluation=evaluation)
+        (run / "settings.json").write_text(json.dumps(settings.to_json()))
+        with pytest.raises(TrainingRefused, match=why):
+            chosen_checkpoint(run, "best")
     state = {"global_step": 10, "best_global_step": 4}
     (run / "checkpoints" / "checkpoint-10" / "trainer_state.json").write_text(json.dumps(state))
     assert chosen_checkpoint(run, "best")[0].name == "checkpoint-4"
@@ -241,8 +249,22 @@ def problems(tmp_path: Path) -> DataSettings:
         ({"trainer": {"min_p": 3.0}}, "min_p is 3.0: give a number from 0 to 1"),
         ({"trainer": {"log_level": "loud"}}, "log_level is 'loud': give one of .*warning"),
         (
-            {"trainer": {"importance_sampling_level": "tokn"}},
-            "importance_sampling_level is 'tokn': give one of token, sequence",
+            {"trainer": {"importance_sampling_level": "sequence"}},
+            "importance_sampling_level, which the method or other tables of the file decide",
+        ),
+        ({"trainer": {"steps_per_generation": 20}}, "steps_per_generation, but a step's rollouts"),
+        ({"trainer": {"remove_unused_columns": True}}, "but rewards need the answers"),
+        ({"trainer": {"push_to_hub": True}}, "push_to_hub, but `rlcm push` publishes"),
+        ({"trainer": {"save_only_model": True}}, "but a stopped run could not continue"),
+        ({"trainer": {"generation_kwargs": {"n": 4}}}, r"sets n: .* use the table \[rollouts\]"),
+        ({"trainer": {"generation_kwargs": {"foo": 1}}}, "vLLM's SamplingParams refuse: .*foo"),
+        ({"engine": VllmSettings(arguments={"foo": 1})}, "'foo', which vLLM does not have: leave"),
+        ({"engine": VllmSettings(arguments={"max_num_seq": 8})}, "did you mean 'max_num_seqs'"),
+        ({"engine": VllmSettings(arguments={"model": "x"})}, "sets 'model': set model instead"),
+        ({"trainer": {"torch_compile_backend": "nope"}}, "'nope': give one of .*inductor"),
+        (
+            {"trainer": {"optim": "galore_adamw", "optim_target_modules": ["q_proj"]}},
+            r"optim in \[trainer\] needs another package: .*galore",
         ),
         ({"trainer": {"eval_strategy": "steps"}}, r"there is no table \[evaluation\]: give one"),
         (
@@ -286,6 +308,39 @@ def test_a_check_says_what_a_run_would_do_and_writes_nothing(
     assert lines[0] == "RLCM, 1 steps from embedded-sft: 8 rollouts a step, of 2 problems"
     assert "at most 256 forced answers a step, at 16 cuts" in lines[2]
     assert not out.exists()
+
+
+def test_a_policy_is_not_watched_on_the_problems_it_is_trained_on(
+    tmp_path: Path, problems: DataSettings
+) -> None:
+    watched = replace(SMALL, data=problems, evaluation=EvaluationSettings(problems.source, every=1))
+    with grader_named("exact") as grader, pytest.raises(TrainingRefused, match=r"2 of its .* too"):
+        checked_run(watched, tmp_path, grader)
+
+
+def test_a_check_says_whether_the_engines_server_answers(
+    tmp_path: Path, problems: DataSettings
+) -> None:
+    asked: list[str] = []
+
+    class Health(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Health) as server:
+        threading.Thread(target=server.serve_forever).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        settings = replace(SMALL, data=problems, engine=VllmSettings("server", address))
+        there = check(settings, tmp_path / "run")
+        server.shutdown()
+    gone = check(settings, tmp_path / "run")
+    assert f"the engine's server answers at {address}" in there
+    assert asked == ["/health"]
+    assert f"no engine answers at {address} yet: start `trl vllm-serve` before the run" in gone
 
 
 def test_a_check_refuses_an_out_that_is_no_folder(tmp_path: Path, problems: DataSettings) -> None:
