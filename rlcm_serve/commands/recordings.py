@@ -38,7 +38,13 @@ if TYPE_CHECKING:
 
 
 def collect(
-    data: Annotated[Path, typer.Option(help="JSONL of labelled problems.")],
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="JSONL of labelled problems: `problem` and `answer`, and optionally `id`, `group` "
+            "and `kind`."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Parquet file for the traces.")],
     model: ModelOption = "embedded",
     probe: ProbeOption = None,
