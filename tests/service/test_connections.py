@@ -165,6 +165,29 @@ def test_thousands_of_requests_in_one_packet_are_all_answered(url: str) -> None:
         assert wire.rest().count(b"HTTP/1.1 200") == 2_001
 
 
+def test_little_is_held_of_requests_that_wait(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each question waits for a disconnect too, which by itself has more read."""
+    held = []
+    parse = http_protocol.LimitedProtocol._parse
+
+    def watched(protocol: http_protocol.LimitedProtocol, data: bytes) -> None:
+        parse(protocol, data)
+        held.append(len(protocol._held))
+
+    monkeypatch.setattr(http_protocol.LimitedProtocol, "_parse", watched)
+    head = POST + b"Content-Length: %d\r\n" % len(QUESTION)
+    asked, padded = head + b"\r\n" + QUESTION, head + b"X-A: " + b"a" * 30_000 + b"\r\n\r\n"
+    last = POST + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(QUESTION) + QUESTION
+    with Wire(url) as wire:
+        sending = threading.Thread(
+            target=wire.send, args=(asked + (padded + QUESTION) * 60 + last,), daemon=True
+        )
+        sending.start()
+        assert wire.rest().count(b"HTTP/1.1 200") == 62
+        sending.join()
+    assert 0 < max(held) < 2**19
+
+
 def test_a_request_that_waits_for_an_earlier_one_keeps_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import select
 import time
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import cast
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rlcm_serve.api.error_responses import MEDIA_TYPE, ErrorDocument
@@ -69,6 +71,7 @@ class LimitedProtocol(HttpToolsProtocol):
             transport, self.loop, lambda: self._is_sending or bool(self._held)
         )
         super().connection_made(self._lingering)  # type: ignore[arg-type]
+        self.flow = _FlowOfHeld(self._lingering, lambda: len(self._held))  # type: ignore[arg-type]
         self._await_head()
         self.heard_at = time.monotonic()
         if len(self.connections) > (most := most_connections()):
@@ -83,7 +86,9 @@ class LimitedProtocol(HttpToolsProtocol):
     def waits_for_client(self) -> bool:
         """Whether the client has something to send or to read."""
         cycle = self.cycle
-        is_computing = cycle is not None and not (cycle.response_complete or cycle.more_body)
+        is_computing = bool(self.pipeline) or (
+            cycle is not None and not (cycle.response_complete or cycle.more_body)
+        )
         return self._stalled is not None or not is_computing
 
     def drop(self) -> None:
@@ -281,6 +286,21 @@ class LimitedProtocol(HttpToolsProtocol):
             cycle.message_event.set()
         self.transport.write(_response(status, detail))
         self.transport.close()
+
+
+class _FlowOfHeld(FlowControl):
+    """uvicorn's flow control, under which no more is read while much is held unparsed.
+
+    By itself every request that waits for its body or for a disconnect would have more read.
+    """
+
+    def __init__(self, transport: asyncio.Transport, held: Callable[[], int]) -> None:
+        super().__init__(transport)
+        self._held = held
+
+    def resume_reading(self) -> None:
+        if self._held() < HIGH_WATER_LIMIT:
+            super().resume_reading()
 
 
 def _has_input(transport: asyncio.Transport) -> bool:
