@@ -101,9 +101,10 @@ class EngineCommand(TyperCommand):
         except Exception as error:
             takes_them = any(one.name == "vllm_arguments" for one in self.params)
             unknown = str(getattr(error, "option_name", ""))
-            has_none_like_it = not getattr(error, "possibilities", True)
-            if takes_them and unknown.startswith("--") and has_none_like_it:
-                ctx.fail(f"No such option: {unknown}. Options of vLLM go after `--`.")
+            if takes_them and unknown.startswith("--"):
+                near = getattr(error, "possibilities", None) or ()
+                ours = f" Did you mean {' or '.join(near)}?" if near else ""
+                ctx.fail(f"No such option: {unknown}.{ours} Options of vLLM go after `--`.")
             raise
 
 
