@@ -154,12 +154,11 @@ class CalibrationRequest:
         With kinds, that is for all of them together. A sequential certificate may begin with fewer.
 
         Raises:
-            RequestRefused: more problems are needed, or none has a kind and kinds are asked for.
+            RequestRefused: more problems are needed; or kinds are asked for, and no problem has one
+                or a group has several.
         """
-        if self.by is not None and not any(problem.kind for problem in problems):
-            raise RequestRefused(
-                "by", "no problem has a kind: give each its field 'kind', or leave out by"
-            )
+        if self.by is not None:
+            _require_kinds(problems)
         if self.sequential:
             return
         units = set(map(_unit, problems))
@@ -203,6 +202,22 @@ class CalibrationRequest:
                 "average": Average(plain.get("average", Average.PROBLEMS)),
             }
         )
+
+
+def _require_kinds(problems: Collection[LabelledProblem]) -> None:
+    """Raises `RequestRefused` unless some problems have a kind, and the problems of a group one."""
+    if not any(problem.kind for problem in problems):
+        raise RequestRefused(
+            "by", "no problem has a kind: give each its field 'kind', or leave out by"
+        )
+    kind_of: dict[str, str | None] = {}
+    for one in problems:
+        if one.group is not None and (other := kind_of.setdefault(one.group, one.kind)) != one.kind:
+            raise RequestRefused(
+                "by",
+                f"the group {one.group!r} has problems of the kinds {other!r} and {one.kind!r}, "
+                "and a group must have one kind: divide the group, or leave out by",
+            )
 
 
 def _unit(problem: LabelledProblem) -> tuple[str, str]:

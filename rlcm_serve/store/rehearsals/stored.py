@@ -147,9 +147,11 @@ def _under_level(row: Row[Any], alike: Container[str]) -> AnswerUnderLevel:
 def first_asks(rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     """Of the rows of `latest_answers`, those of the first ask of each question among them.
 
+    Of those that run side by side it is the one that was asked first, not the one that ended first.
     A question that is asked again, such as a health probe, is no independent draw.
     """
-    first = {row.question_digest or row.id: row for row in rows}  # the first one comes last
+    asked = sorted(rows, key=lambda row: (row.started, row.sequence), reverse=True)
+    first = {row.question_digest or row.id: row for row in asked}  # the first one comes last
     return list(first.values())
 
 
@@ -169,6 +171,8 @@ def latest_answers(digest: str, alpha: float) -> Select[*tuple[Any, ...]]:
         AnswerRow.right,
         RehearsedRow.has_place,
         AnswerRow.question_digest,
+        AnswerRow.started,
+        AnswerRow.sequence,
     )
     of_level = RehearsedRow.certificate == digest, RehearsedRow.alpha == alpha
     return (

@@ -73,6 +73,15 @@ def test_problems_of_a_group_count_as_one() -> None:
         request.require_enough(some(500, groups=10))
 
 
+def test_a_group_of_several_kinds_is_refused_before_anything_is_recorded() -> None:
+    request = CalibrationRequest(alphas=(0.2,), by="kind")
+    one = [replace(own, kind="algebra") for own in some(40, groups=20)]
+    request.require_enough(one)
+    one[-1] = replace(one[-1], kind="poetry")
+    with pytest.raises(RequestRefused, match="'g19' has problems of the kinds 'algebra' and 'poe"):
+        request.require_enough(one)
+
+
 def test_groups_of_unequal_size_need_a_declared_size_or_count_the_same() -> None:
     request, unequal = CalibrationRequest(alphas=(0.2,)), some(31, groups=15)
     with pytest.raises(RequestRefused, match="groups have 2 to 3 problems") as refused:
