@@ -332,7 +332,7 @@ def test_a_check_says_whether_the_engines_server_answers(
         def log_message(self, *_: object) -> None: ...
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Health) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
         settings = replace(SMALL, data=problems, engine=VllmSettings("server", address))
         there = check(settings, tmp_path / "run")

@@ -259,7 +259,9 @@ def test_an_interval_longer_than_every_trace_is_refused_before_a_step(tmp_path: 
         budgets=BudgetSettings(interval=1200, samples=2),
     )
     before = weights(trainer)
-    with pytest.raises(TrainingRefused, match=r"interval is 1200 tokens in \[budgets\], and the longest"):
+    with pytest.raises(
+        TrainingRefused, match=r"interval is 1200 tokens in \[budgets\], and the longest"
+    ):
         trainer.train()
     assert all(torch.equal(*pair) for pair in zip(before, weights(trainer), strict=True))
 
