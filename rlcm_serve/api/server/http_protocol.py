@@ -7,16 +7,19 @@ import select
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from rlcm_serve.api.error_responses import MEDIA_TYPE, ErrorDocument
 from rlcm_serve.api.server.crowding import Crowding
 from rlcm_serve.api.server.hosts import Authority
 from rlcm_serve.api.server.lingering import LingeringTransport
 from rlcm_serve.api.server.open_files import most_connections
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGI3Application
 
 KEEP_ALIVE = 75
 """Seconds for which an idle connection stays open. Common load balancers close theirs after 60 s.
@@ -63,6 +66,7 @@ class LimitedProtocol(HttpToolsProtocol):
     _is_in_body = False
     _is_deaf = False
     _held = b""
+    _running: RequestResponseCycle | None = None
     _fault = (400, "this is not a valid HTTP request")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -101,6 +105,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._have_head()
         self._go_on()
         self._have_rest()
+        if self._running is not None:  # uvicorn tells only the request that was parsed last
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -176,6 +183,10 @@ class LimitedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answers a request that is not valid HTTP, and closes the connection."""
         self._refuse(*self._fault)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     @property
     def _is_idle(self) -> bool:
