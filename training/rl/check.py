@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import torch
 
+from rlcm_serve.engine.diagnosis.names import check_sampling, engine_argument_names
 from rlcm_serve.engine.model_files import ModelFiles
 from training.errors import TrainingRefused
 from training.rl.settings import LoraSettings, RunSettings, VllmSettings
@@ -130,10 +131,8 @@ def _check_sampling(config: GRPOConfig) -> None:
             "table [rollouts]"
         )
     if given:
-        from vllm import SamplingParams
-
         try:
-            SamplingParams(**given)
+            check_sampling(given)
         except _REFUSALS as error:
             raise TrainingRefused(
                 f"generation_kwargs in [trainer] is {given}, which vLLM's SamplingParams refuse: "
@@ -210,9 +209,7 @@ def check_engine(engine: VllmSettings) -> None:
     """
     if not engine.arguments:
         return
-    from vllm import EngineArgs
-
-    known = [field.name for field in fields(EngineArgs)]
+    known = engine_argument_names()
     for name in engine.arguments:
         if name in _OF_THE_ENGINE:
             raise TrainingRefused(

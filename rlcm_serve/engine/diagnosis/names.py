@@ -1,0 +1,25 @@
+"""What vLLM itself knows: names of its arguments, and values of its sampling parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+
+def engine_argument_names() -> list[str]:
+    """The names of vLLM's engine arguments, as `vllm.LLM` takes them."""
+    from vllm import EngineArgs
+
+    return [field.name for field in fields(EngineArgs)]
+
+
+def check_sampling(parameters: Mapping[str, Any]) -> None:
+    """Makes vLLM's sampling parameters.
+
+    Raises:
+        TypeError, ValueError: vLLM does not have one of the names, or refuses a value.
+    """
+    from vllm import SamplingParams
+
+    SamplingParams(**parameters)
