@@ -8,10 +8,10 @@ from typing import Any
 
 
 def engine_argument_names() -> list[str]:
-    """The names of vLLM's engine arguments, as `vllm.LLM` takes them."""
-    from vllm import EngineArgs
+    """The names of vLLM's engine arguments."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
 
-    return [field.name for field in fields(EngineArgs)]
+    return [field.name for field in fields(AsyncEngineArgs)]
 
 
 def check_sampling(parameters: Mapping[str, Any]) -> None:
