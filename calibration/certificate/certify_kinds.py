@@ -8,7 +8,7 @@ from typing import Any
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.certify import certify
 from calibration.certificate.fitting.request import ALPHAS, DELTA, DesignRequest
-from calibration.certificate.kinds import Kind
+from calibration.certificate.kinds import Kind, group_of_several
 from calibration.certificate.plan import Plan, plan
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError
@@ -212,14 +212,10 @@ def _kinds_of(traces: Traces, by: str) -> tuple[str, ...]:
             f"no problem has a kind in the column {by!r}: name the column that holds the kinds, or "
             "leave the kinds out"
         )
-    kind_of: dict[str, str | None] = {}
-    for group, kind in zip(traces.groups, traces.kinds, strict=True):
-        if group is not None and (other := kind_of.setdefault(group, kind)) != kind:
-            raise CalibrationError(
-                f"the group {group!r} has problems of the kinds {other!r} and {kind!r}, and a "
-                "group must have one kind: name a column whose kinds do not divide groups, or "
-                "leave the kinds out"
-            )
+    if (mixed := group_of_several(zip(traces.groups, traces.kinds, strict=True))) is not None:
+        raise CalibrationError(
+            f"{mixed}: name a column whose kinds do not divide groups, or leave the kinds out"
+        )
     return tuple(sorted(set(filter(None, traces.kinds))))
 
 

@@ -1,6 +1,6 @@
 """Which kind of question a certificate is for, among several that hold together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +18,22 @@ and not given them, so its share must not depend on them.
 """
 _NAMED = 5
 """Kinds that a sentence names."""
+
+
+def group_of_several(problems: Iterable[tuple[str | None, str | None]]) -> str | None:
+    """Says which group has problems of several kinds; None if each group has one kind.
+
+    Args:
+        problems: the group and the kind of each; None for a problem without one.
+    """
+    kind_of: dict[str, str | None] = {}
+    for group, kind in problems:
+        if group is not None and (other := kind_of.setdefault(group, kind)) != kind:
+            return (
+                f"the group {group!r} has problems of the kinds {other!r} and {kind!r}, and a "
+                "group must have one kind"
+            )
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from calibration.certificate.fitting.request import ALPHAS, DELTA, check_alphas
-from calibration.certificate.kinds import Kind
+from calibration.certificate.kinds import Kind, group_of_several
 from calibration.certificate.sequential import WHY_ALONE
 from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average, groups_of_sizes
@@ -210,14 +210,8 @@ def _require_kinds(problems: Collection[LabelledProblem]) -> None:
         raise RequestRefused(
             "by", "no problem has a kind: give each its field 'kind', or leave out by"
         )
-    kind_of: dict[str, str | None] = {}
-    for one in problems:
-        if one.group is not None and (other := kind_of.setdefault(one.group, one.kind)) != one.kind:
-            raise RequestRefused(
-                "by",
-                f"the group {one.group!r} has problems of the kinds {other!r} and {one.kind!r}, "
-                "and a group must have one kind: divide the group, or leave out by",
-            )
+    if (mixed := group_of_several((one.group, one.kind) for one in problems)) is not None:
+        raise RequestRefused("by", f"{mixed}: divide the group, or leave out by")
 
 
 def _unit(problem: LabelledProblem) -> tuple[str, str]:
