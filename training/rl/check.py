@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn, get_type_hints
 
 import torch
 
@@ -64,11 +64,7 @@ def trl_config(arguments: Mapping[str, Any]) -> GRPOConfig:
     known = [field.name for field in fields(GRPOConfig)]
     for name, value in arguments.items():
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            raise TrainingRefused(
-                f"[trainer] sets {name!r}, which GRPOConfig does not have: "
-                + (f"did you mean {near[0]!r}?" if near else "leave it out")
-            )
+            _refuse_unknown(f"[trainer] sets {name!r}, which GRPOConfig does not have", name, known)
         typed(hints[name] | _MORE_TYPES.get(name, hints[name]), value, f"[trainer]: {name}")
     schedules = [str(schedule.value) for schedule in SchedulerType]
     if arguments.get("lr_scheduler_type", "linear") not in schedules:
@@ -80,6 +76,12 @@ def trl_config(arguments: Mapping[str, Any]) -> GRPOConfig:
         return GRPOConfig(**arguments)
     except _REFUSALS as error:
         raise TrainingRefused(f"TRL refuses these settings: {error}") from error
+
+
+def _refuse_unknown(said: str, name: str, known: Sequence[str]) -> NoReturn:
+    near = get_close_matches(name, known, 1)
+    remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
+    raise TrainingRefused(f"{said}: {remedy}")
 
 
 def check_trainer(config: GRPOConfig) -> None:
@@ -216,11 +218,8 @@ def check_engine(engine: VllmSettings) -> None:
                 f"arguments in [engine] sets {name!r}: set {_OF_THE_ENGINE[name]} instead"
             )
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            raise TrainingRefused(
-                f"arguments in [engine] sets {name!r}, which vLLM does not have: "
-                + (f"did you mean {near[0]!r}?" if near else "leave it out")
-            )
+            said = f"arguments in [engine] sets {name!r}, which vLLM does not have"
+            _refuse_unknown(said, name, known)
 
 
 def check_lora(lora: LoraSettings, files: ModelFiles) -> None:

@@ -123,7 +123,7 @@ def _said_of_server(address: str) -> str:
     try:
         health = f"{address.rstrip('/')}/health"
         answers = httpx.get(health, timeout=5, follow_redirects=True).is_success
-    except httpx.HTTPError:
+    except (httpx.HTTPError, httpx.InvalidURL):
         answers = False
     if answers:
         return f"the engine's server answers at {address}"

@@ -368,9 +368,10 @@ class RunSettings:
 def _is_address(text: str) -> bool:
     try:
         parts = urlsplit(text)
-    except ValueError:
+        is_complete = parts.scheme in ("http", "https") and bool(parts.hostname)
+        return is_complete and parts.port != 0
+    except ValueError:  # also of a port that is none
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 _SEEDS = 2**32

@@ -88,6 +88,7 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
         ("[[lora]]\nrank = 4", r"lora is \[\{'rank': 4\}\]: give a value of type table$"),
         ('model = ""', "model is '': give 'embedded', a folder"),
         ('[engine]\nmode = "server"\nserver = "gpu1"', "server .* is 'gpu1': .* such as 'http"),
+        ('[engine]\nmode = "server"\nserver = "http://a:99999"', "server .* is .*: give an"),
         ('[engine]\nmode = "server"\nserver = "http://"', "server .* is 'http://': give an"),
         ("[rollouts]\nper_prompt = 0", "per_prompt is 0: a group has to have 2 or more"),
         ("seed = -5", "seed is -5: give 0 or more, below 4294967296"),

@@ -383,9 +383,10 @@ class RLCMTrainer(GRPOTrainer):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None:
-            self._take_rate_of_schedule()
-        if self.probe is not None and checkpoint is not None:
+        if checkpoint is None:
+            return
+        self._take_rate_of_schedule()
+        if self.probe is not None:
             path = Path(checkpoint) / PROBE_STATE
             self.probe.restore(torch.load(path, map_location=self.accelerator.device))
 
