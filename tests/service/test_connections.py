@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 import threading
@@ -18,7 +17,7 @@ from calibration import ExitPolicy
 from rlcm_serve.api.server import http_protocol, http_server
 from rlcm_serve.core import Delta, GenerationSettings, Reading, Rollout, TokenIds
 from rlcm_serve.settings import Settings
-from tests.rlcm_serve.scripted_engine import ScriptedEngine
+from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 from tests.service.listening import listening
 from tests.service.test_hostile_clients import BODY, Wire, problem_in
 
@@ -40,29 +39,6 @@ class BlockingEngine(ScriptedEngine):
         text: bool = False,
     ) -> AsyncGenerator[Delta | Reading | Rollout]:
         time.sleep(0.5)  # noqa: ASYNC251
-        async for event in super().think(prompt, policy, generation, text=text):
-            yield event
-
-
-class PatientEngine(ScriptedEngine):
-    """Thinks for half a minute, unless it is told to stop."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stopped = threading.Event()
-
-    async def think(
-        self,
-        prompt: TokenIds,
-        policy: ExitPolicy,
-        generation: GenerationSettings,
-        *,
-        text: bool = False,
-    ) -> AsyncGenerator[Delta | Reading | Rollout]:
-        try:
-            await asyncio.sleep(30)
-        finally:
-            self.stopped.set()
         async for event in super().think(prompt, policy, generation, text=text):
             yield event
 
@@ -215,14 +191,17 @@ def test_little_is_held_of_requests_that_wait(url: str, monkeypatch: pytest.Monk
 def test_a_client_that_leaves_ends_its_question_though_another_request_waits(
     tmp_path: Path,
 ) -> None:
-    engine = PatientEngine()
+    engine = ScriptedEngine(Script(stays=True))
     asked = POST + b"Content-Length: %d\r\n\r\n" % len(QUESTION) + QUESTION
     with listening(tmp_path, engine=engine) as (url, _):
         with Wire(url) as wire:
             wire.send(asked + GET + b"\r\n")
             time.sleep(1)
-            assert not engine.stopped.is_set()
-        assert engine.stopped.wait(10)
+            assert engine.thinking == 1
+        deadline = time.monotonic() + 10
+        while engine.thinking and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert engine.thinking == 0
 
 
 def test_a_request_that_waits_for_an_earlier_one_keeps_its_time(
