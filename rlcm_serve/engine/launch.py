@@ -228,9 +228,9 @@ def _arguments(
     from vllm.platforms import current_platform
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-    for first in settings.vllm_arguments[:1]:
-        if not first.startswith("-"):
-            _refuse_arguments(f"{first!r} is no option; for a model use `rlcm ... --model {first}`")
+    first = next(iter(settings.vllm_arguments), "-")
+    if not first.startswith("-"):
+        _refuse_arguments(f"{first!r} is no option; for a model use `rlcm ... --model {first}`")
     for argument in settings.vllm_arguments:
         name = re.split(r"[=.]", argument)[0].replace("_", "-")
         if name == "--served-model-name":

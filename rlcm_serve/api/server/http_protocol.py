@@ -114,7 +114,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Bytes have arrived; what is not data of a body counts towards a limit.
 
         While a request waits for an earlier one (HTTP pipelining), what follows it is not parsed.
-        So a client that sends thousands of requests at once holds neither the loop nor memory.
+        So thousands of requests in one packet neither hold the event loop nor fill memory.
         """
         self.heard_at = time.monotonic()
         self._parse(self._held + data)
