@@ -111,7 +111,15 @@ async def ask(
             digest_of = _digests(solver)
             shadow = run_on(context, claim, asked.prepared, solution)
             solution = context.monitoring.given(
-                id_, caller.key_id, question, digest, solution, digest_of, asked_at, shadow
+                id_,
+                caller.key_id,
+                question,
+                digest,
+                solution,
+                digest_of,
+                asked_at,
+                shadow,
+                departs=bool(asked.prepared.terms.asked.departures),
             )
             if context.rehearsals is not None and place_to_compare is not None:
                 context.rehearsals.given(place_to_compare, id_, asked.prepared, solution)

@@ -23,6 +23,7 @@ def given_answer(
     deadline: float,
     shadow: ShadowDraw | None = None,
     question_digest: bytes | None = None,
+    departs: bool = False,
 ) -> GivenAnswer:
     """The record of an answer or an abstention, with its question's text and its own.
 
@@ -38,6 +39,7 @@ def given_answer(
         deadline: seconds until a label must be in.
         shadow: how its shadow run was drawn, if one could be.
         question_digest: as in `GivenAnswer`.
+        departs: as in `GivenAnswer`.
     """
     share = draw.share(key_id, question.kind)
     guarantee = solution.guarantee
@@ -62,6 +64,7 @@ def given_answer(
         answer=solution.answer,
         shadow=shadow,
         question_digest=question_digest,
+        departs=departs,
     )
 
 

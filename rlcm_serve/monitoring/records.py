@@ -35,6 +35,7 @@ class GivenAnswer:
         answer: the answer given; None without one.
         shadow: how its shadow run was drawn; None if none could be.
         question_digest: of the question, by `AuditDraw.question_digest`; None if it is not known.
+        departs: whether its conversation or its schema was not the profile's.
     """
 
     id: str
@@ -57,6 +58,7 @@ class GivenAnswer:
     answer: str | None = None
     shadow: ShadowDraw | None = None
     question_digest: bytes | None = None
+    departs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

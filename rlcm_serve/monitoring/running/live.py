@@ -59,6 +59,8 @@ class LiveMonitoring:
         digests: Mapping[str, str],
         started: float,
         shadow: ShadowDraw | None = None,
+        *,
+        departs: bool = False,
     ) -> Solution:
         """Takes a solution that is about to be given; returns it with whether it was drawn.
 
@@ -71,6 +73,7 @@ class LiveMonitoring:
             digests: of the active certificates, by their ids.
             started: when the question was asked, Unix time.
             shadow: how its shadow run was drawn, if one could be.
+            departs: whether its conversation or its schema is not the profile's.
         """
         guarantee = solution.guarantee
         answer = given_answer(
@@ -85,6 +88,7 @@ class LiveMonitoring:
             deadline=self.settings.audit_deadline_s,
             shadow=shadow,
             question_digest=self.draw.question_digest(digest),
+            departs=departs,
         )
         self.writer.put(answer)
         return replace(solution, audited=answer.audited and answer.answered)

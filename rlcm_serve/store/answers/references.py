@@ -34,7 +34,8 @@ def audited_problems(database: Database, profile: str, since: float) -> list[Lab
     The last label that enters the test counts: if it came without a reference, its answer has none.
     Only the first ask of a question counts, whether or not it was drawn: a question that is asked
     a hundred times would be drawn almost surely, and such questions may be easier than others.
-    Each problem has the id of its answer. It blocks.
+    Questions with a conversation or a schema that was not the profile's are left out: no
+    certificate covers them. Each problem has the id of its answer. It blocks.
 
     Args:
         database: holds answers and labels.
@@ -69,7 +70,11 @@ def audited_problems(database: Database, profile: str, since: float) -> list[Lab
 
 def _fair(database: Database, profile: str, since: float) -> Sequence[_Asked]:
     """The audited questions that have a text, in order; all drawn with the same probability."""
-    of_profile = AnswerRow.profile == profile, AnswerRow.started >= since
+    of_profile = (
+        AnswerRow.profile == profile,
+        AnswerRow.started >= since,
+        AnswerRow.departs.is_not(True),
+    )
     trusted = select(func.max(LabelRow.number)).where(
         LabelRow.sequence == AnswerRow.sequence, LabelRow.trusted
     )
@@ -90,8 +95,11 @@ def _fair(database: Database, profile: str, since: float) -> Sequence[_Asked]:
     )
     share = AnswerRow.audit_share
     could_be = *of_profile, share > 0
-    firsts = select(func.min(AnswerRow.sequence)).where(*could_be)
-    firsts = firsts.group_by(AnswerRow.question_digest)
+    of_question = func.row_number().over(
+        partition_by=AnswerRow.question_digest, order_by=(AnswerRow.started, AnswerRow.sequence)
+    )
+    asks = select(AnswerRow.sequence, of_question.label("ask")).where(*could_be).subquery()
+    firsts = select(asks.c.sequence).where(asks.c.ask == 1)
     unknown = AnswerRow.question_digest.is_(None)  # in rows of older releases
     drawn = drawn.where(or_(unknown, AnswerRow.sequence.in_(firsts)))
     with database.reading() as session:

@@ -281,6 +281,7 @@ _PLAIN = (
     "audit_share",
     "due",
     "question_digest",
+    "departs",
 )
 
 

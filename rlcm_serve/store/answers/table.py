@@ -33,10 +33,11 @@ class AnswerRow(Base):
     """One answer or abstention. Monitors see answers in the order of `started`, then `sequence`.
 
     `certificate` is a digest, and None without a guarantee. `answer_digest` is a keyed digest of
-    the answer, `question_digest` one of the question, which is None in rows of older releases.
-    `question` and `answer` are None where texts are not kept. `labelled` is when the
-    first trusted label came, and `right` what the last one says; both are None without one. An
-    abstention is never `right` or wrong: its label has a reference alone.
+    the answer, `question_digest` one of the question. `departs` says whether the conversation or
+    the schema was not the profile's. Both are None in rows of older releases. `question` and
+    `answer` are None where texts are not kept. `labelled` is when the first trusted label came, and
+    `right` what the last one says; both are None without one. An abstention is never `right` or
+    wrong: its label has a reference alone.
     `reported` is what the last label says that is not trusted, and so enters no test.
     """
 
@@ -66,6 +67,7 @@ class AnswerRow(Base):
     question: Mapped[str | None] = mapped_column(Text)
     answer: Mapped[str | None] = mapped_column(Text)
     question_digest: Mapped[bytes | None] = mapped_column(LargeBinary(32))
+    departs: Mapped[bool | None]
     if TYPE_CHECKING:
         repeated: Mapped[bool]
 

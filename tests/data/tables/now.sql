@@ -29,6 +29,7 @@ CREATE TABLE rlcm_answers (
 	question TEXT,
 	answer TEXT,
 	question_digest BLOB,
+	departs BOOLEAN,
 	PRIMARY KEY (sequence),
 	UNIQUE (id)
 );
@@ -85,7 +86,6 @@ CREATE TABLE rlcm_calibration_owners (
 	"key" VARCHAR(16) NOT NULL,
 	PRIMARY KEY (id)
 );
-CREATE INDEX ix_rlcm_calibration_posts_until ON rlcm_calibration_posts (until);
 CREATE TABLE rlcm_calibration_posts (
 	place VARCHAR(64) NOT NULL,
 	digest VARCHAR(64) NOT NULL,
@@ -93,6 +93,7 @@ CREATE TABLE rlcm_calibration_posts (
 	until DOUBLE NOT NULL,
 	PRIMARY KEY (place)
 );
+CREATE INDEX ix_rlcm_calibration_posts_until ON rlcm_calibration_posts (until);
 CREATE TABLE rlcm_calibration_problems (
 	job INTEGER NOT NULL,
 	"index" INTEGER NOT NULL,
@@ -117,7 +118,6 @@ CREATE TABLE rlcm_calibration_traces (
 	PRIMARY KEY (job),
 	FOREIGN KEY(job) REFERENCES rlcm_calibrations (number)
 );
-CREATE INDEX ix_rlcm_calibrations_state ON rlcm_calibrations (state);
 CREATE TABLE rlcm_calibrations (
 	number INTEGER NOT NULL,
 	id VARCHAR(32) NOT NULL,
@@ -133,6 +133,7 @@ CREATE TABLE rlcm_calibrations (
 	PRIMARY KEY (number),
 	UNIQUE (id)
 );
+CREATE INDEX ix_rlcm_calibrations_state ON rlcm_calibrations (state);
 CREATE TABLE rlcm_certificate_evidence (
 	digest VARCHAR(64) NOT NULL,
 	recomputed BOOLEAN NOT NULL,
@@ -202,7 +203,6 @@ CREATE TABLE rlcm_labels (
 	FOREIGN KEY(sequence) REFERENCES rlcm_answers (sequence)
 );
 CREATE INDEX rlcm_labels_last ON rlcm_labels (sequence, trusted, number);
-CREATE INDEX ix_rlcm_monitor_events_hook ON rlcm_monitor_events (hook);
 CREATE TABLE rlcm_monitor_events (
 	number INTEGER NOT NULL,
 	time DOUBLE NOT NULL,
@@ -215,6 +215,7 @@ CREATE TABLE rlcm_monitor_events (
 	hook VARCHAR(16) NOT NULL,
 	PRIMARY KEY (number)
 );
+CREATE INDEX ix_rlcm_monitor_events_hook ON rlcm_monitor_events (hook);
 CREATE TABLE rlcm_monitor_history (
 	certificate VARCHAR(64) NOT NULL,
 	alpha DOUBLE NOT NULL,
@@ -244,7 +245,6 @@ CREATE TABLE rlcm_rehearsals (
 	ended DOUBLE,
 	PRIMARY KEY (certificate)
 );
-CREATE INDEX ix_rlcm_rehearsed_id ON rlcm_rehearsed (id);
 CREATE TABLE rlcm_rehearsed (
 	certificate VARCHAR(64) NOT NULL,
 	alpha DOUBLE NOT NULL,
@@ -259,6 +259,7 @@ CREATE TABLE rlcm_rehearsed (
 	has_place BOOLEAN,
 	PRIMARY KEY (certificate, alpha, id)
 );
+CREATE INDEX ix_rlcm_rehearsed_id ON rlcm_rehearsed (id);
 CREATE INDEX rlcm_rehearsed_level ON rlcm_rehearsed (certificate, alpha, sequence);
 CREATE TABLE rlcm_schema (
 	version INTEGER NOT NULL,
@@ -308,7 +309,6 @@ CREATE TABLE rlcm_unanswered (
 );
 CREATE INDEX rlcm_unanswered_asked ON rlcm_unanswered (asked);
 CREATE INDEX rlcm_unanswered_key ON rlcm_unanswered (key_id, asked);
-CREATE INDEX ix_rlcm_withdrawn_certificates_slot ON rlcm_withdrawn_certificates (slot);
 CREATE TABLE rlcm_withdrawn_certificates (
 	certificate VARCHAR(64) NOT NULL,
 	slot VARCHAR(64) NOT NULL,
@@ -319,3 +319,4 @@ CREATE TABLE rlcm_withdrawn_certificates (
 	restored_by VARCHAR(16),
 	PRIMARY KEY (certificate)
 );
+CREATE INDEX ix_rlcm_withdrawn_certificates_slot ON rlcm_withdrawn_certificates (slot);

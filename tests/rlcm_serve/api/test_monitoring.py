@@ -96,6 +96,16 @@ async def test_one_question_asked_again_withdraws_nothing(certified: Path, tmp_p
     assert [one["tested"] for one in listed] == [False] * 19 + [True]
 
 
+async def test_a_row_says_whether_its_conversation_was_not_the_profiles(tmp_path: Path) -> None:
+    earlier = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
+    turn = {"role": "user", "content": "Double it."}
+    async with serving(Script(c_end=0.6), settings=Settings(state=tmp_path)) as running:
+        await chat(running)
+        await chat(running, messages=[*earlier, turn])
+        rows = await answered(running)
+    assert [row.departs for row in rows] == [False, True]
+
+
 async def test_every_answer_becomes_a_row(certified: Path, tmp_path: Path) -> None:
     scripts = Script(c_end=0.6), Script(c_end=0.2), Script(confidences=(0.95,), c_end=0.95)
     settings = Settings(state=tmp_path, audit_share=1)

@@ -14,7 +14,7 @@ NOW = FOLDER / "now.sql"
 
 def script_of(file: Path) -> str:
     """The statements that create the tables and indexes of a database."""
-    made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY tbl_name, name"
+    made = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY tbl_name, type DESC, name"
     with closing(sqlite3.connect(file)) as connection:
         statements = [row[0] for row in connection.execute(made)]
     lines = [line.rstrip() for one in statements for line in f"{one};".splitlines()]

@@ -137,6 +137,28 @@ def test_a_question_that_is_asked_often_is_not_drawn_more_often(database: Databa
     assert 8 <= of_often <= 36, "of 100, each drawn with probability .2"
 
 
+def test_the_first_ask_is_the_one_that_was_asked_first(
+    answers: StoredAnswers, database: Database
+) -> None:
+    """Two run side by side, and the second one ends first."""
+    digest = DRAW.question_digest(b"Question 1?")
+    first, second = (asked(number, question_digest=digest) for number in (1, 2))
+    answers.add([replace(second, question=first.question, started=first.started + 1), first])
+    answers.label([Label(one.id, True, None, "7") for one in (first, second)], ANYONE)
+    assert set(references(database)) == {first.id}
+
+
+def test_a_conversation_that_no_certificate_covers_is_left_out(
+    answers: StoredAnswers, database: Database
+) -> None:
+    """Its last turn alone would be another question."""
+    declined = asked(3, answered=False, answer=None, departs=True)
+    answers.add([asked(1), asked(2, departs=True), declined, asked(4)])
+    whole = [Label(answer(number).id, True, None, "7") for number in (1, 2, 4)]
+    answers.label(whole, ANYONE)
+    assert set(references(database)) == {answer(1).id, answer(4).id}
+
+
 def test_declined_questions_need_a_reference_too(
     answers: StoredAnswers, database: Database
 ) -> None:
