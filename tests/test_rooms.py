@@ -32,6 +32,7 @@ LADDERS = {
         "own_files",
         "terminal",
         "signing",
+        "suggestions",
         "core",
         "profiles",
         "events",

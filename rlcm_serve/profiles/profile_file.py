@@ -6,12 +6,12 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from rlcm_serve.errors import ProfileRefused
 from rlcm_serve.profiles.profile import DEFAULT_NAME, Profile
+from rlcm_serve.suggestions import did_you_mean
 
 PROFILE_FOLDER = "profiles"
 """Folder of profile files inside a model's folder."""
@@ -30,7 +30,8 @@ def load_profile(file: Path) -> Profile:
     values = {"name": file.stem} | _read(file)
     for key in values:
         if key not in _KEYS:
-            raise ProfileRefused(f"{file} has {key!r}, which no profile has{_nearest(key)}")
+            remedy = did_you_mean(key, _KEYS, f"give some of {', '.join(_KEYS)}")
+            raise ProfileRefused(f"{file} has {key!r}, which no profile has: {remedy}")
     if values["name"] == DEFAULT_NAME:
         raise ProfileRefused(
             f"{file}: the name {DEFAULT_NAME!r} means the model without a profile: choose another"
@@ -87,8 +88,3 @@ def _schema(path: Path, file: Path) -> Mapping[str, Any]:
     if not isinstance(schema, dict):
         raise ProfileRefused(f"{file}: schema is {str(path)!r}, which holds no JSON object")
     return schema
-
-
-def _nearest(key: str) -> str:
-    near = get_close_matches(key, _KEYS, n=1, cutoff=0.5)
-    return f": did you mean {near[0]!r}?" if near else f": give some of {', '.join(_KEYS)}"

@@ -6,7 +6,6 @@ import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pydantic_settings import EnvSettingsSource
 from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.settings.model import PREFIX, Settings, at_home, split_list
 from rlcm_serve.settings.reference import flag_of, shown, type_of, variable_of
+from rlcm_serve.suggestions import did_you_mean
 
 CONFIG_VARIABLE = "RLCM_CONFIG"
 """Variable that names the settings file; it is not itself a setting."""
@@ -23,6 +23,7 @@ CLIENT_VARIABLES = ("RLCM_SERVICE", "RLCM_API_KEY")
 """Variables for commands that call a running service; they are not settings either."""
 DEFAULT_CONFIG = Path("rlcm.toml")
 """Default settings file."""
+_LISTED = "`rlcm config --toml` lists them all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,9 @@ def _read_environment() -> dict[str, object]:
     for variable in os.environ:
         upper = variable.upper()
         if upper.startswith(PREFIX) and variable not in known:
+            remedy = did_you_mean(upper, known, _LISTED)
             raise SettingsRefused(
-                f"the environment has {variable}, which is not a setting{_nearest(upper, known)}"
+                f"the environment has {variable}, which is not a setting: {remedy}"
             )
     return EnvSettingsSource(Settings)()
 
@@ -92,8 +94,8 @@ def _read_config(file: Path) -> dict[str, object]:
         raise SettingsRefused(f"{file} is not TOML: {error}") from error
     for name in values:
         if name not in Settings.model_fields:
-            nearest = _nearest(name, list(Settings.model_fields))
-            raise SettingsRefused(f"{file} has {name!r}, which is not a setting{nearest}")
+            remedy = did_you_mean(name, Settings.model_fields, _LISTED)
+            raise SettingsRefused(f"{file} has {name!r}, which is not a setting: {remedy}")
     return {name: _beside(file.parent, name, value) for name, value in values.items()}
 
 
@@ -113,11 +115,6 @@ def _beside(folder: Path, name: str, value: Any) -> Any:
     return value
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f": did you mean {near[0]}?" if near else ": `rlcm config --toml` lists them all"
-
-
 def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
     """Each wrong value with the place it came from, in one line."""
     return "; ".join(_explain_one(found, sources) for found in error.errors())
@@ -129,7 +126,7 @@ def _explain_one(found: Mapping[str, Any], sources: Mapping[str, str]) -> str:
         return str(message)
     name = str(found["loc"][0])
     if name not in Settings.model_fields:
-        return f"{name!r} is not a setting{_nearest(name, list(Settings.model_fields))}"
+        return f"{name!r} is not a setting: {did_you_mean(name, Settings.model_fields, _LISTED)}"
     source = flag_of(name) if sources[name] == "flag" else sources[name]
     value = shown(name, found["input"])
     return f"{name} is {value!r} ({source}): {message[0].lower()}{message[1:]}"

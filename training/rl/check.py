@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_type_hints
@@ -14,6 +13,7 @@ import torch
 
 from rlcm_serve.engine.diagnosis.names import check_sampling, engine_argument_names
 from rlcm_serve.engine.model_files import ModelFiles
+from rlcm_serve.suggestions import did_you_mean
 from training.errors import TrainingRefused
 from training.rl.settings import LoraSettings, RunSettings, VllmSettings
 from training.rl.tables import typed
@@ -79,9 +79,7 @@ def trl_config(arguments: Mapping[str, Any]) -> GRPOConfig:
 
 
 def _refuse_unknown(said: str, name: str, known: Sequence[str]) -> NoReturn:
-    near = get_close_matches(name, known, 1)
-    remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
-    raise TrainingRefused(f"{said}: {remedy}")
+    raise TrainingRefused(f"{said}: {did_you_mean(name, known, 'leave it out')}")
 
 
 def check_trainer(config: GRPOConfig) -> None:

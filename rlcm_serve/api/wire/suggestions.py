@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel
+
+from rlcm_serve.suggestions import did_you_mean
 
 UNKNOWN = "unknown_field"
 """Type of the error of a field that no request has."""
@@ -21,9 +22,8 @@ def unknown_field(kind: Any, found: dict[str, Any]) -> dict[str, Any]:
     """
     *path, name = found["loc"]
     known = {field for model in _models_at(kind, path) for field in model.model_fields}
-    near = get_close_matches(str(name), sorted(known), n=1)
-    said = f"unknown; did you mean {near[0]}?" if near else "unknown field: leave it out"
-    return {**found, "type": UNKNOWN, "msg": said}
+    remedy = did_you_mean(str(name), known, "leave it out")
+    return {**found, "type": UNKNOWN, "msg": f"unknown field: {remedy}"}
 
 
 def _models_at(kind: Any, path: Sequence[str | int]) -> list[type[BaseModel]]:

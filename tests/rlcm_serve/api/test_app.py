@@ -251,12 +251,12 @@ async def test_a_stream_sends_tokens_if_asked_to(ready: Running) -> None:
 @pytest.mark.parametrize(
     ("fields", "detail"),
     [
-        ({"alpah": 0.1}, "alpah: unknown; did you mean alpha?"),
-        ({"max_token": 5}, "max_token: unknown; did you mean max_tokens?"),
+        ({"alpah": 0.1}, "alpah: unknown field: did you mean alpha?"),
+        ({"max_token": 5}, "max_token: unknown field: did you mean max_tokens?"),
         ({"colour": 5}, "colour: unknown field: leave it out"),
         (
             {"problem": None, "messages": [{"role": "user", "content": "7", "contnet": "8"}]},
-            "messages.contnet: unknown; did you mean content?",
+            "messages.contnet: unknown field: did you mean content?",
         ),
     ],
 )

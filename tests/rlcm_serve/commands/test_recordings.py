@@ -75,7 +75,7 @@ def test_a_profile_is_read_before_the_engine_starts(
 @pytest.mark.parametrize(
     ("text", "options", "why"),
     [
-        ("sytem = 'Be brief.'", "", "did you mean 'system'?"),
+        ("sytem = 'Be brief.'", "", "did you mean system?"),
         ("template = 'Be brief.'", "", "with {problem} 0 times"),
         ("max_tokens = 64", "--max-tokens 32", "--max-tokens is given as well"),
         ("thinking = 'none'", "--thinking none", "--thinking is given as well"),

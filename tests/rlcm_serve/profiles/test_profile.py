@@ -159,7 +159,7 @@ def test_a_file_gives_a_profile_with_all_its_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("sytem = 'x'", "has 'sytem', which no profile has: did you mean 'system'?"),
+        ("sytem = 'x'", "has 'sytem', which no profile has: did you mean system?"),
         ("color = 'x'", "has 'color', which no profile has: give some of name, system"),
         ("system", "is not TOML"),
         ("name = 'default'", "means the model without a profile"),

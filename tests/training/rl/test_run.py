@@ -217,7 +217,7 @@ def problems(tmp_path: Path) -> DataSettings:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"trainer": {"top_kk": 5}}, r"\[trainer\] sets 'top_kk', .* did you mean 'top_k'"),
+        ({"trainer": {"top_kk": 5}}, r"\[trainer\] sets 'top_kk', .* did you mean top_k"),
         ({"trainer": {"eval_strategy": "sometimes"}}, "TRL refuses these settings"),
         (
             {"policy": replace(SMALL.policy, schedule="linaer")},
@@ -259,7 +259,7 @@ def problems(tmp_path: Path) -> DataSettings:
         ({"trainer": {"generation_kwargs": {"n": 4}}}, r"sets n: .* use the table \[rollouts\]"),
         ({"trainer": {"generation_kwargs": {"foo": 1}}}, "vLLM's SamplingParams refuse: .*foo"),
         ({"engine": VllmSettings(arguments={"foo": 1})}, "'foo', which vLLM does not have: leave"),
-        ({"engine": VllmSettings(arguments={"max_num_seq": 8})}, "did you mean 'max_num_seqs'"),
+        ({"engine": VllmSettings(arguments={"max_num_seq": 8})}, "did you mean max_num_seqs"),
         ({"engine": VllmSettings(arguments={"model": "x"})}, "sets 'model': set model instead"),
         ({"trainer": {"torch_compile_backend": "nope"}}, "'nope': give one of .*inductor"),
         (
