@@ -61,10 +61,20 @@ class Ask:
     Attributes:
         prepared: the question, without a guarantee if this is not its first ask.
         solution: to be set at the end; None if the caller got none.
+        storing: writes that it ended without an answer; None if it did not.
     """
 
     prepared: Prepared
     solution: Solution | None = None
+    storing: asyncio.Task[None] | None = None
+
+    async def remembered(self) -> None:
+        """Waits until all processes know how the ask ended, at most `PATIENCE` seconds.
+
+        Wait for it before the caller learns the end, and after the ask has given back its place.
+        """
+        if self.storing is not None:
+            await asyncio.wait({self.storing}, timeout=PATIENCE)
 
 
 class FirstAsks:
@@ -118,7 +128,7 @@ class FirstAsks:
             if not self._running[recognised]:
                 del self._running[recognised]
             if is_unanswered:
-                await self._store(recognised)
+                ask.storing = self._store(recognised)
 
     async def close(self) -> None:
         """Waits for unfinished writes."""
@@ -140,14 +150,14 @@ class FirstAsks:
             return None
         return _declined(asked, until)
 
-    async def _store(self, recognised: _Recognised) -> None:
-        """Stores an unanswered question; if that takes long, in the background."""
+    def _store(self, recognised: _Recognised) -> asyncio.Task[None]:
+        """Stores an unanswered question in the background."""
         while len(self._unstored) > MOST_UNSTORED:
             del self._unstored[next(iter(self._unstored))]
         storing = asyncio.create_task(self._add(recognised))
         self._storing.add(storing)
         storing.add_done_callback(self._stored)
-        await asyncio.wait({storing}, timeout=PATIENCE)
+        return storing
 
     async def _add(self, recognised: _Recognised) -> None:
         await self._unanswered.add(*recognised)

@@ -16,6 +16,7 @@ from rlcm_serve.api.wire.headers import HEADER
 from rlcm_serve.core import Question
 from rlcm_serve.errors import WorkerFailed
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving import first_asks
 from rlcm_serve.solving.unanswered import digest_of_ask
 from rlcm_serve.store.caller import Scope
 from tests.rlcm_serve.api.serving import PROBLEM, THROUGH_RAY, Running
@@ -174,6 +175,21 @@ async def test_answers_that_stop_the_process_that_compares_them_count_as_an_ask(
             async with running.context.first_asks.ask(prepared, digest):
                 raise WorkerFailed("the process that compares answers was killed")
         assert not await guaranteed(running)
+
+
+async def test_a_locked_database_costs_an_abstention_neither_its_answer_nor_a_place(
+    certified: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The questions have a second and one place; each write waits for two, all together."""
+    monkeypatch.setattr(first_asks, "PATIENCE", 2.0)
+    async with served(certified, DECLINES, max_running=1) as running:
+        await running.solve(problem="Unlocked")
+        with closing(sqlite3.connect(certified.parent / "rlcm.db", isolation_level=None)) as lock:
+            lock.execute("BEGIN IMMEDIATE")
+            asked = (running.solve(problem=f"Dial {n}", timeout_s=1) for n in range(4))
+            found = await asyncio.gather(*asked)
+            lock.execute("ROLLBACK")
+    assert [(one.status_code, one.json()["abstained"]) for one in found] == [(200, True)] * 4
 
 
 def stored(running: Running) -> list[tuple[Any, ...]]:
