@@ -10,6 +10,7 @@ from typing import NoReturn
 from sqlalchemy.orm import Session
 
 from rlcm_serve.errors import CertificateMismatch, DatabaseRefused, NotReady
+from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.certificates import CertificateStore
 
@@ -34,7 +35,7 @@ async def activate(
         NotFound: there is no such certificate.
         CertificateMismatch: it was fitted on another engine.
         SignatureRefused: a signature is demanded, and it has none of a trusted key.
-        Conflict: a guarantee was withdrawn, and the certificate may not take its place.
+        NotRestoring: a guarantee was withdrawn, and the certificate may not take its place.
     """
     async with store.changing:
         identities = service.guarantees.identities
@@ -110,11 +111,7 @@ async def _uses_current(store: CertificateStore, service: Service) -> bool:
     async with store.changing:
         before = service.guarantees
         now = await store.threads.read(store.current, before.identities)
-        if (now.certificates, now.unsigned, now.withdrawn) == (
-            before.certificates,
-            before.unsigned,
-            before.withdrawn,
-        ):
+        if _served(now) == _served(before):
             return True
         service.use(now)
         if service.guarantees is not now:
@@ -122,3 +119,10 @@ async def _uses_current(store: CertificateStore, service: Service) -> bool:
     ids = ", ".join(one.id for one in now.certificates) or "none"
     _log.info("certificates changed by another process; active now: %s", ids)
     return True
+
+
+def _served(guarantees: Guarantees) -> tuple[object, ...]:
+    """What answers depend on, for one engine."""
+    certificates = guarantees.certificates
+    verified = [guarantees.verified(one.id) for one in certificates]
+    return certificates, verified, guarantees.unsigned, guarantees.withdrawn

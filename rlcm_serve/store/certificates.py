@@ -136,7 +136,7 @@ class CertificateStore:
         with self._database.reading() as session:
             return (
                 *((id_, state) for id_, state in session.execute(changed)),
-                *((digest, "signed") for digest in self._evidence.signed(session)),
+                *self._evidence.all(session),
                 *((id_, repr(one)) for id_, one in sorted(withdrawn(session).items())),
             )
 

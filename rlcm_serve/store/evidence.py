@@ -5,7 +5,7 @@ Evidence belongs to the full digest of a certificate, and outlives its row and i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -53,10 +53,17 @@ class Evidence:
         if envelope is not None:
             known.envelope = envelope.to_text()
 
-    def signed(self, session: Session) -> Sequence[str]:
-        """The digests of all certificates with a stored signature, whoever signed."""
-        signed = select(StoredEvidence.digest).where(StoredEvidence.envelope.is_not(None))
-        return session.scalars(signed.order_by(StoredEvidence.digest)).all()
+    def all(self, session: Session) -> list[tuple[str, str]]:
+        """All stored evidence: a digest each, and whether its traces were seen or it is signed."""
+        is_signed = StoredEvidence.envelope.is_not(None)
+        columns = StoredEvidence.digest, StoredEvidence.recomputed, is_signed
+        rows = session.execute(select(*columns).order_by(StoredEvidence.digest))
+        return [
+            (digest, what)
+            for digest, recomputed, signed in rows
+            for what, holds in (("recomputed", recomputed), ("signed", signed))
+            if holds
+        ]
 
     def verified(self, session: Session, certificate: Certificate) -> Verified:
         """How the figures of a certificate were verified; traces say more than a signature."""

@@ -303,6 +303,19 @@ async def test_a_service_that_demands_signatures_serves_nothing_else(
     assert (served["id"], served["verified"]) == (BETTER.id, "signature")
 
 
+async def test_a_signature_for_an_active_certificate_reaches_its_answers(tmp_path: Path) -> None:
+    write_key_pair(tmp_path / "signing.pem")
+    ONE.save(tmp_path / "one.json")
+    trusted = Settings(state=tmp_path / "state", trusted_keys=[tmp_path / "signing.pub.pem"])
+    async with serving(certificates=[tmp_path / "one.json"], settings=trusted) as running:
+        assert (await running.solve()).json()["guarantee"]["verified"] == "none"
+        signature = sign(ONE, load_signing_key(tmp_path / "signing.pem")).to_text()
+        assert (await with_signature(running, ONE, signature)).status_code in (200, 201)
+        async with asyncio.timeout(30):
+            while (await running.solve()).json()["guarantee"]["verified"] != "signature":  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+
 async def test_a_dry_run_is_refused_where_activation_is(ready: Running) -> None:
     store = ready.context.certificates
     elsewhere = certificate({0.1: EARLY}, fingerprint=fingerprint_of(replace(IDENTITY, model="m1")))
