@@ -35,8 +35,7 @@ class BusyRate:
     def per_second(self) -> float | None:
         """Events per second within the window; None if there were none."""
         now = self.seconds
-        while self._events and self._events[0] <= now - WINDOW:
-            self._events.popleft()
+        self._forget(now)
         window = min(max(now, SHORTEST_WINDOW), WINDOW)
         return len(self._events) / window if self._events else None
 
@@ -53,7 +52,14 @@ class BusyRate:
     def note(self) -> None:
         """Counts an event, if the clock runs."""
         if self._since is not None:
-            self._events.append(self.seconds)
+            now = self.seconds
+            self._forget(now)
+            self._events.append(now)
+
+    def _forget(self, now: float) -> None:
+        """Drops the events that have left the window."""
+        while self._events and self._events[0] <= now - WINDOW:
+            self._events.popleft()
 
 
 class RunningMean:

@@ -257,18 +257,25 @@ async def record_missing(
         EngineDead: the engine died; the log holds what was finished.
         RequestRefused: a problem does not fit into the model's context.
     """
-    wanted = {(problem.id, number): problem for problem in problems for number in range(rollouts)}
-    stored = set(await in_thread(log.keys))
-    missing = [key for key in wanted if key not in stored]
-    done, appending = len(wanted) - len(missing), asyncio.Lock()
-    progress(done, len(wanted))
+    wanted = {problem.id: problem for problem in problems}
+    total, appending = len(wanted) * rollouts, asyncio.Lock()
+
+    def find_stored() -> set[Key]:
+        held = log.keys()
+        return {(id_, number) for id_, number in held if id_ in wanted and number < rollouts}
+
+    stored = await in_thread(find_stored)
+    done = len(stored)
+    progress(done, total)
 
     async def record(key: Key) -> None:
         nonlocal done
-        recording = await recorder.record(wanted[key], key[1])
+        recording = await recorder.record(wanted[key[0]], key[1])
         async with appending:
             await in_thread(log.append, recording)
         done += 1
-        progress(done, len(wanted))
+        progress(done, total)
 
+    keys = ((id_, number) for id_ in wanted for number in range(rollouts))
+    missing = (key for key in keys if key not in stored)  # there may be millions
     await run_all(missing, record, concurrency or recorder.concurrency)
