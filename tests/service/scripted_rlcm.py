@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Sequence
 
 from calibration import ExitPolicy
-from rlcm_serve.api.server import server
+from rlcm_serve.api import composition
 from rlcm_serve.cli import main
 from rlcm_serve.core import Message, Reading, TokenIds
 from rlcm_serve.own_files import scratch
@@ -32,7 +32,7 @@ class SlowEngine(ProblemEngine):
 
 
 if __name__ == "__main__":
-    server.VllmEngine = lambda *_: SlowEngine()  # type: ignore[misc, assignment]
+    composition.VllmEngine = lambda *_: SlowEngine()  # type: ignore[misc, assignment]
     if "--certificate" not in sys.argv:
         file = scratch() / "certificate.json"
         certificate({0.1: ExitPolicy(lambda_high=0.9)}).save(file)
