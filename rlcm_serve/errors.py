@@ -32,6 +32,7 @@ RlcmError
 |-- KeyReused           an Idempotency-Key that came with another request before
 '-- Conflict            the current state does not allow the request
     |-- StillRunning    the first request with this Idempotency-Key has not ended
+    |-- NotRestoring    a certificate that may not take the place of a withdrawn one
     '-- UnreadableJob   another release made the calibration job
 """
 
@@ -284,6 +285,10 @@ class StillRunning(Conflict):
         super().__init__(
             "the first request with this Idempotency-Key is still running: retry for its answer"
         )
+
+
+class NotRestoring(Conflict):
+    """A certificate that may not take the place of a withdrawn one."""
 
 
 class UnreadableJob(Conflict):

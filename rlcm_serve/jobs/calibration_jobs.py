@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -171,24 +171,35 @@ class CalibrationJobs:
         """
         return self.now(await self._threads.read(self.store.get, id_, caller))
 
-    async def watch(self, id_: str) -> AsyncIterator[Calibration]:
+    async def watch(
+        self, id_: str, is_over: Callable[[], bool] = lambda: False
+    ) -> AsyncIterator[Calibration]:
         """The job now and after every change, until it has ended or is deleted.
+
+        While the database cannot be read, nothing changes.
+
+        Args:
+            id_: of the job.
+            is_over: whether to stop before its end; asked between two reads.
 
         Raises:
             NotFound: there is no such job now.
+            DatabaseRefused: the database cannot be read now.
         """
         job, last = await self.get(id_), None
         while True:
             if job != last:
                 yield job
                 last = job
-            if job.state.ended:
+            if job.state.ended or is_over():
                 return
             await asyncio.sleep(WATCH_INTERVAL)
             try:
                 job = await self.get(id_)
             except NotFound:
                 return
+            except DatabaseRefused as error:
+                _log.warning("calibration %s cannot be watched for now: %s", id_, error)
 
     async def delete(self, id_: str) -> Calibration:
         """Cancels an unfinished job and deletes its recordings; deletes an ended job altogether.
@@ -292,6 +303,8 @@ class CalibrationJobs:
             "waits for a process with the engine that it was posted to (then, now): "
             f"{'; '.join(differences)}"
         )
+        if await self._threads.read(self._leases.has_busy_engine, job):
+            self._unfit.pop(job.id, None)  # its turn comes, however long that takes
         since, _ = self._unfit.setdefault(job.id, (time.monotonic(), why))
         self._judged_for = self._service.guarantees.identities
         return time.monotonic() - since >= self._abandoned

@@ -19,6 +19,7 @@ from rlcm_serve.errors import (
     DatabaseRefused,
     EngineDead,
     NotReady,
+    NotRestoring,
     RequestRefused,
     RlcmError,
     SignatureRefused,
@@ -261,7 +262,7 @@ class JobRunner:
         still = partial(self.jobs.require, job=job, state=JobState.FITTING)
         try:
             await activate(self._certificates, self._service, certificate.id, still)
-        except (CertificateMismatch, SignatureRefused, NotReady, EngineDead) as error:
+        except (CertificateMismatch, SignatureRefused, NotRestoring, NotReady, EngineDead) as error:
             await self._log(job, f"not activated: {error}")
         else:
             await self._log(job, f"{_named(certificate)} {certificate.id} is active")

@@ -26,7 +26,13 @@ from calibration.certificate.report_data import ReportData, old_report_data_path
 from calibration.errors import CertificateError
 from rlcm_serve.core import Verified
 from rlcm_serve.engine.contract import EngineIdentity
-from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
+from rlcm_serve.errors import (
+    CertificateMismatch,
+    Conflict,
+    NotFound,
+    NotRestoring,
+    SignatureRefused,
+)
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import profiles_of, voided_by
 from rlcm_serve.solving.guarantees import Guarantees
@@ -304,7 +310,7 @@ class CertificateStore:
             NotFound: there is no such certificate.
             CertificateMismatch: it was fitted on another engine; nothing changes.
             SignatureRefused: a signature is demanded, and it has none of a trusted key.
-            Conflict: it cannot take the place of a withdrawn certificate: `Restoring.objection`.
+            NotRestoring: it cannot take a withdrawn one's place: `Restoring.objection`.
         """
         with self._writing, self._database.session() as session:
             self._take_turns(session)
@@ -362,7 +368,7 @@ class CertificateStore:
             raise SignatureRefused(why)
         row = session.get(StoredCertificate, id_)
         if why := self._past(session).objection(certificate, None if row is None else row.added):
-            raise Conflict(why)
+            raise NotRestoring(why)
         return certificate
 
     def _take_turns(self, session: Session) -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from rlcm_serve.api.access import MayAdminister, MaySolve, keyed, require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.error_responses import failed_in_stream
 from rlcm_serve.api.event_stream import event_response, frame
 from rlcm_serve.api.idempotency.header import IdempotencyKey, digest_of, place_of
 from rlcm_serve.api.streams import event_stream
@@ -21,6 +22,7 @@ from rlcm_serve.api.wire.calibrations import (
     KindResultBody,
 )
 from rlcm_serve.api.wire.certificates import LevelBody
+from rlcm_serve.errors import NotReady, RlcmError
 from rlcm_serve.store.job import Calibration, Post
 
 router = APIRouter(tags=["calibrations"])
@@ -149,9 +151,16 @@ async def delete_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBo
 
 
 async def _events(context: Context, id_: str) -> AsyncGenerator[bytes]:
-    async for job in context.jobs.watch(id_):
-        body = await _body(context, job)
-        yield frame(body.model_dump_json(), "calibration")
+    """The states of a job; an `error` comes last if the stream ends before the job does."""
+    draining = context.draining
+    try:
+        async for job in context.jobs.watch(id_, is_over=lambda: draining.closed):
+            body = await _body(context, job)
+            yield frame(body.model_dump_json(), "calibration")
+        if draining.closed and not job.state.ended:
+            raise NotReady("stopping")
+    except RlcmError as error:  # the status is already sent
+        yield frame(failed_in_stream(error).to_json(), "error")
 
 
 async def _body(context: Context, job: Calibration) -> CalibrationBody:

@@ -48,6 +48,20 @@ class Leases:
                 )
             )
 
+    def has_busy_engine(self, job: Calibration) -> bool:
+        """Whether a process runs another job that was posted to the same engine."""
+        fingerprint = select(CalibrationRow.fingerprint).where(CalibrationRow.number == job.number)
+        with self._database.reading() as session:
+            alike = (
+                select(LeaseRow.job)
+                .join(CalibrationRow, CalibrationRow.number == LeaseRow.job)
+                .where(
+                    LeaseRow.until > self._database.now(session),
+                    CalibrationRow.fingerprint == fingerprint.scalar_subquery(),
+                )
+            )
+            return bool(session.scalar(select(alike.exists())))
+
     def claim(self, job: Calibration) -> bool:
         """Takes a job. False if it has ended, or another process runs it."""
         with self._database.session() as session:

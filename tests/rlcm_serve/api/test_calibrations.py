@@ -1,6 +1,8 @@
 """`/calibrations` over HTTP, against the whole app."""
 
+import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,10 @@ import httpx
 import pytest
 
 from calibration import Certificate, read_traces, verify
+from rlcm_serve.errors import DatabaseBusy
 from rlcm_serve.settings import Settings
-from rlcm_serve.store.caller import Scope
-from rlcm_serve.store.job import JobState
+from rlcm_serve.store.caller import ANYONE, Caller, Scope
+from rlcm_serve.store.job import Calibration, JobState
 from tests.rlcm_serve.api.serving import Running, serving
 from tests.rlcm_serve.jobs.problem_engine import SCRIPTS
 
@@ -195,6 +198,55 @@ async def test_a_job_is_watched_as_it_gets_on(ready: Running) -> None:
     assert [one["done"] for one in seen] == sorted(one["done"] for one in seen)
     assert (seen[-1]["state"], seen[-1]["done"]) == ("done", 40)
     error_of(await ready.client.get("/calibrations/nobody/events"), 404)
+
+
+async def events_of(running: Running, id_: str) -> list[tuple[str, dict[str, Any]]]:
+    async with running.client.stream("GET", f"/calibrations/{id_}/events") as response:
+        lines = [line async for line in response.aiter_lines()]
+    names = [line.removeprefix("event: ") for line in lines if line.startswith("event: ")]
+    bodies = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data")]
+    return list(zip(names, bodies, strict=True))
+
+
+async def test_a_watched_job_does_not_delay_the_stop(ready: Running) -> None:
+    ready.engine.hold(8)
+    id_ = (await post(ready)).json()["id"]
+    watching = asyncio.create_task(events_of(ready, id_))
+    await ready.engine.all_held.wait()
+    ready.context.draining.close()
+    *_, (name, body) = await asyncio.wait_for(watching, 20)
+    assert (name, body["status"], body["detail"]) == (
+        "error",
+        503,
+        "the service is not ready: stopping",
+    )
+
+
+async def test_a_stream_outlasts_a_database_that_is_busy(
+    ready: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sends the next state once it can be read."""
+    jobs, reads = ready.context.jobs, Counter[str]()
+    get = jobs.get
+
+    async def busy_once(id_: str, caller: Caller = ANYONE) -> Calibration:
+        reads[id_] += 1
+        if reads[id_] == 3:  # the first one is the request's own
+            raise DatabaseBusy("the database is locked", "by a test")
+        return await get(id_, caller)
+
+    ready.engine.hold(8)
+    id_ = (await post(ready)).json()["id"]
+    await ready.engine.all_held.wait()
+    monkeypatch.setattr(jobs, "get", busy_once)
+    watching = asyncio.create_task(events_of(ready, id_))
+    async with asyncio.timeout(20):
+        while reads[id_] < 4:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    await ready.client.delete(f"/calibrations/{id_}")
+    events = await asyncio.wait_for(watching, 20)
+    assert [name for name, _ in events] == ["calibration"] * len(events)
+    assert events[-1][1]["state"] == "cancelled"
 
 
 async def test_a_job_is_cancelled(ready: Running) -> None:

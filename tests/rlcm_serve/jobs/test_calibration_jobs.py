@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text, update
 
-from calibration import CertifiedLevel, InfeasibleLevel, read_traces, verify
+from calibration import CertifiedLevel, ExitPolicy, InfeasibleLevel, read_traces, verify
 from calibration.traces.probe_readings import write_seen_problems
 from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import NoReport, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs, calibration_jobs, runner
 from rlcm_serve.jobs.fit_process import FitLimits
+from rlcm_serve.jobs.fitting import Fitted
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -29,7 +30,8 @@ from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 from rlcm_serve.store.running.leases import Leases
 from tests.rlcm_serve.jobs.problem_engine import WRONG, ProblemEngine, problems
-from tests.rlcm_serve.scripted_engine import IDENTITY
+from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+from tests.rlcm_serve.store.test_restoring import withdraw
 
 pytestmark = pytest.mark.slow
 
@@ -290,6 +292,41 @@ async def test_recordings_of_another_engine_are_not_mixed_with_these(database: D
     assert ended.state is JobState.FAILED
     assert "another engine (then, now): probe: 'p0' here, 'p1' there" in (ended.error or "")
     assert f"failed: {ended.error}" in told(ended)
+
+
+async def test_a_queued_job_outlasts_the_one_that_its_engine_records(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process with another engine fails what nobody takes, but here somebody will."""
+    monkeypatch.setattr(calibration_jobs, "LOOK_EVERY", 0.05)
+    other = ProblemEngine()
+    other.identity = replace(IDENTITY, probe="p1")
+    async with running(database) as here:
+        here.engine.hold(4)
+        await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.engine.all_held.wait()
+        queued = await here.jobs.submit(REQUEST, PROBLEMS)
+        async with running(database, other, abandoned=0.2) as there:
+            await asyncio.sleep(1)
+            assert (await there.jobs.get(queued.id)).state is JobState.QUEUED
+
+
+async def test_a_certificate_that_may_not_be_activated_is_still_the_jobs(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its delta is too large for the place of the one that was withdrawn meanwhile."""
+    withdrawn, made = (certificate({0.2: ExitPolicy(lambda_high=high)}) for high in (0.9, 0.8))
+
+    async def fit(*_: object, **__: object) -> Fitted:
+        return Fitted(b"traces", made, None, None)
+
+    monkeypatch.setattr(runner, "fit", fit)
+    async with running(database) as here:
+        here.store.add(withdrawn, "upload")
+        withdraw(database, withdrawn)
+        ended = await here.run(replace(REQUEST, activate=True))
+    assert (ended.state, ended.certificate, ended.error) == (JobState.DONE, made.id, None)
+    assert "not activated: the guarantee of this procedure was withdrawn" in told(ended)
 
 
 async def test_a_job_waits_for_a_process_with_its_engine(database: Database) -> None:
