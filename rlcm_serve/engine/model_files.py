@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlcm_serve.engine.weights.json_files import read_json
 from rlcm_serve.engine.weights.probe_files import read_probe
 from rlcm_serve.engine.worker.probe import CONFIG_FILE, PROBE_FOLDER, WEIGHTS_FILE, ProbeConfig
 from rlcm_serve.errors import ModelRefused
@@ -124,8 +124,8 @@ class ModelFiles:
         probe = folder / PROBE_FOLDER if probe_folder is None else probe_folder
         files = cls(
             folder=folder,
-            config=json.loads((folder / "config.json").read_text()),
-            generation=json.loads(generation.read_text()) if generation.is_file() else {},
+            config=read_json(folder / "config.json"),
+            generation=read_json(generation) if generation.is_file() else {},
             probe=read_probe(probe) if probe.is_dir() or probe_folder else None,
             probe_folder=probe.absolute(),
             familiarity=FamiliarityConfig.load(folder / FAMILIARITY_FOLDER)
@@ -195,7 +195,7 @@ class ModelFiles:
 
     def _setting(self, name: str) -> Any:
         """A setting of the language model; a multimodal model keeps it in its `text_config`."""
-        return self.config.get(name, self.config.get("text_config", {}).get(name))
+        return self.config.get(name, (self.config.get("text_config") or {}).get(name))
 
     @property
     def thinking(self) -> str | None:

@@ -51,9 +51,16 @@ def _lower(value: Any) -> Any:
 
 
 def at_home(value: Any) -> Any:
-    """A leading ~ is the user's folder, also where no shell has seen it."""
+    """A leading ~ is the user's folder, also where no shell has seen it.
+
+    Raises:
+        ValueError: there is no such user.
+    """
     if isinstance(value, str | Path) and str(value).startswith("~"):
-        return type(value)(Path(value).expanduser())
+        try:
+            return type(value)(Path(value).expanduser())
+        except RuntimeError:
+            raise ValueError(f"there is no user {str(value).split('/')[0]}: begin with /") from None
     return value
 
 

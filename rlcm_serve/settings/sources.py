@@ -68,9 +68,12 @@ def _find_config(given: Path | None) -> Path | None:
     named = given or os.environ.get(CONFIG_VARIABLE) or None
     if named is None:
         return DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None
-    file = Path(named).expanduser()
+    source = "--config" if given else CONFIG_VARIABLE
+    try:
+        file = at_home(Path(named))
+    except ValueError as error:
+        raise SettingsRefused(f"the settings file is {str(named)!r} ({source}): {error}") from None
     if not file.is_file():
-        source = "--config" if given else CONFIG_VARIABLE
         raise SettingsRefused(f"no settings file {str(file)!r} ({source}): give one that exists")
     return file
 
@@ -103,16 +106,20 @@ def _beside(folder: Path, name: str, value: Any) -> Any:
     """Paths in a settings file are relative to its folder."""
     kind = type_of(name)
     if kind is Path and isinstance(value, str):
-        return folder / at_home(value)
+        return _located(folder, value)
     if kind == list[Path]:
         listed = split_list(value)
         if isinstance(listed, list) and all(isinstance(part, str) for part in listed):
-            return [folder / at_home(part) for part in listed]
+            return [_located(folder, part) for part in listed]
     if name == "model" and isinstance(value, str) and value.startswith("."):
         return str(folder / value)
     if name == "rehearse" and isinstance(value, str) and (folder / value).is_file():
         return str(folder / value)  # otherwise it is an id
     return value
+
+
+def _located(folder: Path, value: str) -> Path | str:
+    return value if value.startswith("~") else folder / value  # the setting itself expands ~
 
 
 def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
@@ -121,7 +128,7 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
 
 
 def _explain_one(found: Mapping[str, Any], sources: Mapping[str, str]) -> str:
-    message = found["msg"]
+    message = found["msg"].removeprefix("Value error, ")
     if not found["loc"]:
         return str(message)
     name = str(found["loc"][0])

@@ -30,6 +30,11 @@ def scopes_of(names: Collection[str]) -> frozenset[Scope]:
     return frozenset(map(Scope, names))
 
 
+_MOST = 2**63 - 1
+_MOST_AT_ONCE = 2**31 - 1
+"""Largest values that the columns of limits hold; the second one is of numbers at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of one key; None leaves the limit of the service.
@@ -60,6 +65,11 @@ class Limits:
             if value is not None and not value > 0:
                 raise RequestRefused(
                     field.name, f"{field.name} is {value}: give more than 0, or leave it out"
+                )
+            most = _MOST_AT_ONCE if field.name in ("max_n", "max_running") else _MOST
+            if value is not None and value > most:
+                raise RequestRefused(
+                    field.name, f"{field.name} is {value}: give at most {most}, or leave it out"
                 )
 
 

@@ -247,6 +247,15 @@ def test_an_unknown_flag_is_refused() -> None:
     assert refusal({"prot": 1}) == "'prot' is not a setting: did you mean port?"
 
 
+def test_the_folder_of_nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    why = "there is no user ~nobodyhere: begin with /"
+    assert refusal({"state": "~nobodyhere/x"}) == f"state is '~nobodyhere/x' (--state): {why}"
+    Path("rlcm.toml").write_text('state = "~nobodyhere/x"')
+    assert refusal({}) == f"state is '~nobodyhere/x' (rlcm.toml): {why}"
+    monkeypatch.setenv("RLCM_CONFIG", "~nobodyhere/x")
+    assert refusal({}).endswith(f"'~nobodyhere/x' (RLCM_CONFIG): {why}")
+
+
 def test_a_wrong_value_is_named_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("rlcm.toml").write_text('max_running = "many"')
     monkeypatch.setenv("RLCM_MAX_N", "65")

@@ -91,6 +91,7 @@ class Service:
         async with self.first_asks.ask(self.prepared, b"%d" % question) as asked:
             await asyncio.sleep(0)  # it thinks
             asked.solution = _solution(answered=answered)
+        await asked.remembered()
         if answered and asked.prepared.terms.guarantee is not None:
             self.counted.setdefault(question, (level.alpha, bool(wrong)))
         return answered

@@ -33,7 +33,7 @@ def client_of(service: str, key: str | None) -> httpx.Client:
     """A client of the service at this address.
 
     Raises:
-        RequestRefused: it is no address that HTTP can reach.
+        RequestRefused: it is no address that HTTP can reach, or no key that it can carry.
     """
     import httpx
 
@@ -43,6 +43,8 @@ def client_of(service: str, key: str | None) -> httpx.Client:
             f"the address of the service is {service!r}: give one with http:// or https://, such "
             f"as --service {SERVICE}",
         )
+    if key is not None and not key.isascii():
+        raise RequestRefused("key", "the API key has letters that no key has: give rlcm_…")
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     return httpx.Client(base_url=service, headers=headers, timeout=SECONDS)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
+from rlcm_serve.engine.weights.json_files import read_json
 from rlcm_serve.engine.worker.probe import CONFIG_FILE, WEIGHTS_FILE, ProbeConfig
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import ModelRefused
@@ -23,7 +22,7 @@ def read_probe(folder: Path) -> ProbeConfig:
     for name in (CONFIG_FILE, WEIGHTS_FILE):
         if not (folder / name).is_file():
             raise ModelRefused(f"{folder} is not a probe's folder: it holds no {name}")
-    stored = _read_json(folder / CONFIG_FILE)
+    stored = read_json(folder / CONFIG_FILE)
     for name in _SIZES:
         value = stored.get(name)
         if type(value) is not int or value < 1:
@@ -44,16 +43,6 @@ def shapes(config: ProbeConfig) -> dict[str, tuple[int, ...]]:
         "output_weight": (1, config.width),
         "output_bias": (1,),
     }
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        stored = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
-        raise ModelRefused(f"{file} is not JSON: {error}") from error
-    if not isinstance(stored, dict):
-        raise ModelRefused(f"{file} is not a JSON object")
-    return stored
 
 
 def _check_weights(file: Path, config: ProbeConfig) -> None:

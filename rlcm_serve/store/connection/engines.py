@@ -20,9 +20,9 @@ READS_ONLY = "rlcm_reads_only"
 LOOK_WITHIN = 0.01
 """Most seconds between two looks whether another process still writes to SQLite."""
 POOL_SIZE = 16
+"""Most connections; more than there are threads that use one."""
 SILENT_FOR = 5
 """Seconds after which a PostgreSQL server that does not answer counts as out of reach."""
-"""Most connections; more than there are threads that use one."""
 
 
 def parse_url(url: str) -> URL:
@@ -36,6 +36,11 @@ def parse_url(url: str) -> URL:
         backend = parsed.get_backend_name()
     except (ArgumentError, NoSuchModuleError) as error:
         raise DatabaseRefused(f"the database URL cannot be read: {error}") from error
+    except ValueError as error:  # the port
+        raise DatabaseRefused(
+            "the port of the database URL is not a number: give postgresql://USER@HOST:5432/NAME, "
+            "with %3A and %2F for : and / in a password"
+        ) from error
     if backend in ("postgresql", "postgres"):
         return parsed.set(drivername="postgresql+psycopg")
     if backend != "sqlite":

@@ -26,6 +26,12 @@ def test_an_address_that_is_none_is_named(rlcm: Rlcm, command: str, address: str
     assert f"the address of the service is '{address}': give one with http:// or https://" in error
 
 
+def test_a_key_that_no_header_carries_is_refused(rlcm: Rlcm) -> None:
+    status, out, error = rlcm("audit --key schlüssel")
+    assert (status, out) == (1, "")
+    assert "the API key has letters that no key has: give rlcm_" in error
+
+
 def test_labelled_problems_that_do_not_exist_are_said(rlcm: Rlcm) -> None:
     status, _, error = rlcm("recalibrate 571b667eda0c --data no.jsonl")
     assert status == 2

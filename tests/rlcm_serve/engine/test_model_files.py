@@ -126,6 +126,23 @@ def test_a_configuration_that_says_too_little_is_refused(
         _ = files.architecture, files.vocabulary
 
 
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+@pytest.mark.parametrize(
+    ("content", "why"), [("{bad", "is not JSON"), ("[]", "is not a JSON object")]
+)
+def test_a_malformed_configuration_is_refused(
+    folder: Path, file: str, content: str, why: str
+) -> None:
+    (folder / file).write_text(content)
+    with pytest.raises(ModelRefused, match=f"{file} {why}"):
+        ModelFiles.read(folder)
+
+
+def test_an_empty_text_config_says_nothing(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps(CONFIG | {"text_config": None}))
+    assert ModelFiles.read(folder).layers == ()
+
+
 def test_a_probe_of_another_model_is_refused(folder: Path) -> None:
     a_probe(hidden_size=3).save(folder / PROBE_FOLDER, 16)
     with pytest.raises(ModelRefused, match=r"states of size 3.*hidden size is 4.*rlcm train probe"):

@@ -124,6 +124,7 @@ def test_the_folder_of_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> Non
         ("sqlite:///:memory:", "in memory is lost with the process"),
         ("mysql://somewhere/x", "'mysql': give sqlite"),
         ("no url", "cannot be read"),
+        ("postgresql://u:secret@h:abc/x", "the port .* is not a number: give postgresql://"),
         ("sqlite:////proc/nowhere/x.db", "cannot be used: .*check its address"),
         ("postgresql://u:secret@127.0.0.1:1/x", r"u:\*\*\*@.* cannot be used"),
     ],

@@ -291,6 +291,15 @@ def test_a_limit_of_nothing_is_refused(name: str, value: float) -> None:
     assert refused.value.field == name
 
 
+@pytest.mark.parametrize(
+    ("name", "most"), [("max_n", 2**31 - 1), ("max_tokens", 2**63 - 1), ("max_running", 2**31 - 1)]
+)
+def test_a_limit_that_no_column_holds_is_refused(name: str, most: int) -> None:
+    Limits(**{name: most})
+    with pytest.raises(RequestRefused, match=f"{name} is {most + 1}: give at most {most}"):
+        Limits(**{name: most + 1})
+
+
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201])
 def test_a_key_needs_a_name(keys: Keys, name: str) -> None:
     with pytest.raises(RequestRefused, match="say whose key it is in 1 to 200 letters"):
