@@ -33,6 +33,7 @@ LADDERS = {
         "terminal",
         "signing",
         "suggestions",
+        "wrong_values",
         "core",
         "profiles",
         "events",

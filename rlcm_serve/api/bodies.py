@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.error_responses import MOST_ERRORS
 from rlcm_serve.api.media import JSON, media_type, unsupported
-from rlcm_serve.api.wire.suggestions import unknown_field
+from rlcm_serve.api.wire.suggestions import place_in, unknown_field
 from rlcm_serve.errors import RequestRefused
 
 MOST_VALUES = 20_000
@@ -106,9 +106,10 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 def _placed(kind: Any, found: Mapping[str, Any], *, suggests: bool) -> dict[str, Any]:
     """An error at its place in the body. That of an unknown field may have a suggestion."""
     error = dict(found)
+    place = place_in(kind, error)
     if suggests and error["type"] == "extra_forbidden":
         error = unknown_field(kind, error)
-    return error | {"loc": ("body", *error["loc"])}
+    return error | {"loc": ("body", *place)}
 
 
 def _require_whole_characters(value: Any, at: tuple[str | int, ...] = ("body",)) -> None:

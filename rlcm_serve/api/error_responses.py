@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from calibration.errors import CalibrationError
+from rlcm_serve.api.wire.suggestions import UNKNOWN
 from rlcm_serve.errors import (
     AccessDenied,
     BodyTooLarge,
@@ -50,6 +51,7 @@ from rlcm_serve.errors import (
     WorkerFailed,
 )
 from rlcm_serve.telemetry.logs import add_fields
+from rlcm_serve.wrong_values import remedy_of
 
 MEDIA_TYPE = "application/problem+json"
 OPENAI_PREFIX = "/v1/"
@@ -346,13 +348,19 @@ def _retry(seconds: float) -> dict[str, str]:
 
 def _field_error(found: Mapping[str, Any]) -> dict[str, str]:
     """The field, the value it has, and what it should be."""
-    name = ".".join(_cut(part) for part in found["loc"][1:] if isinstance(part, str)) or "body"
-    if found["type"] == "value_error":  # pydantic puts words before those of our validators
-        return {"field": name, "message": str(found["ctx"]["error"])}
+    is_malformed = found["type"] == "json_invalid"  # at a position, not in a field
+    name = "body" if is_malformed else _named(found["loc"][1:])
+    message = remedy_of(found)
     # The input is what surrounds the fault, or no matter.
-    if found["type"] in ("missing", "json_invalid", "unknown_field"):
-        return {"field": name, "message": found["msg"]}
-    return {"field": name, "value": _cut(_REPR.repr(found["input"])), "message": found["msg"]}
+    if is_malformed or found["type"] in ("value_error", "missing", UNKNOWN):
+        return {"field": name, "message": message}
+    return {"field": name, "value": _cut(_REPR.repr(found["input"])), "message": message}
+
+
+def _named(place: Sequence[str | int]) -> str:
+    """The place of a value in the body, such as `messages[0].content`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in place)
+    return "".join(parts).removeprefix(".") or "body"
 
 
 def _cut(text: str) -> str:

@@ -16,6 +16,7 @@ from rlcm_serve.errors import SettingsRefused
 from rlcm_serve.settings.model import PREFIX, Settings, at_home, split_list
 from rlcm_serve.settings.reference import flag_of, shown, type_of, variable_of
 from rlcm_serve.suggestions import did_you_mean
+from rlcm_serve.wrong_values import remedy_of
 
 CONFIG_VARIABLE = "RLCM_CONFIG"
 """Variable that names the settings file; it is not itself a setting."""
@@ -70,7 +71,7 @@ def _find_config(given: Path | None) -> Path | None:
         return DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None
     source = "--config" if given else CONFIG_VARIABLE
     try:
-        file = at_home(Path(named))
+        file: Path = at_home(Path(named))
     except ValueError as error:
         raise SettingsRefused(f"the settings file is {str(named)!r} ({source}): {error}") from None
     if not file.is_file():
@@ -128,7 +129,7 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
 
 
 def _explain_one(found: Mapping[str, Any], sources: Mapping[str, str]) -> str:
-    message = found["msg"].removeprefix("Value error, ")
+    message = remedy_of(found)
     if not found["loc"]:
         return str(message)
     name = str(found["loc"][0])

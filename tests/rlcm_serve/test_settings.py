@@ -261,16 +261,15 @@ def test_a_wrong_value_is_named_with_its_source(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("RLCM_MAX_N", "65")
     said = refusal({"port": 70000})
     assert said.split("; ") == [
-        "port is 70000 (--port): input should be less than or equal to 65535",
-        "max_running is 'many' (rlcm.toml): input should be a valid integer, unable to parse "
-        "string as an integer",
-        "max_n is '65' (RLCM_MAX_N): input should be less than or equal to 64",
+        "port is 70000 (--port): give 65535 or less",
+        "max_running is 'many' (rlcm.toml): give a whole number",
+        "max_n is '65' (RLCM_MAX_N): give 64 or less",
     ]
 
 
 def test_a_wrong_member_of_a_list_is_named() -> None:
     Path("rlcm.toml").write_text("vllm_arguments = [1]")
-    assert refusal({}) == "vllm_arguments is 1 (rlcm.toml): input should be a valid string"
+    assert refusal({}) == "vllm_arguments is 1 (rlcm.toml): give a text"
 
 
 @pytest.mark.parametrize(
@@ -278,16 +277,16 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
     [
         ({"temperature": float("nan")}, "temperature is nan"),
         ({"drain_s": float("inf")}, "drain_s is inf"),
-        ({"timeout_s": 0}, "timeout_s is 0 (--timeout-s): input should be greater than 0"),
+        ({"timeout_s": 0}, "timeout_s is 0 (--timeout-s): give more than 0"),
         ({"max_body_bytes": "0"}, "max_body_bytes is '0'"),
         ({"max_body_bytes": "big"}, "could not parse value and unit"),
         ({"host": ""}, "host is ''"),
         (
             {"confidence": "tea leaves"},
-            "confidence is 'tea leaves' (--confidence): input should be 'probe', "
+            "confidence is 'tea leaves' (--confidence): give 'probe', "
             "'sequence-probability', 'lowest-group' or 'tail'",
         ),
-        ({"auth": "maybe"}, "auth is 'maybe' (--auth): input should be 'auto', 'on' or 'off'"),
+        ({"auth": "maybe"}, "auth is 'maybe' (--auth): give 'auto', 'on' or 'off'"),
         (
             {"no_certificate": True, "certificates": ["a.json"]},
             "no_certificate is on, but certificates are given: remove one of the two",
@@ -512,7 +511,7 @@ def test_a_refusal_is_one_line_and_status_1(rlcm: Rlcm) -> None:
     for command in ("serve", "config"):
         status, out, err = rlcm(f"{command} --port 70000")
         assert (status, out) == (1, "")
-        assert err == "error: port is 70000 (--port): input should be less than or equal to 65535\n"
+        assert err == "error: port is 70000 (--port): give 65535 or less\n"
 
 
 def test_an_option_has_its_other_name_too(rlcm: Rlcm) -> None:

@@ -38,7 +38,7 @@ def problems(text: str) -> list[dict[str, Any]]:
 ROWS = {"/aggregate": answers, "/feedback": labels, "/calibrations": problems}
 
 NOT_IN_THE_SCHEMA = (
-    "Input should be a valid integer",  # 1.0 is an integer in JSON Schema, but not here
+    "give a whole number",  # 1.0 is an integer in JSON Schema, but not here
     "the problem is blank",  # in a message
     "the last message must be the user's",
     "the prompt has over 100 tokens",

@@ -24,6 +24,7 @@ from rlcm_serve.api.wire.monitoring.feedback import (
 )
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.store.answers.recent import WaitingAnswer, waiting_answers
+from rlcm_serve.wrong_values import remedy_of
 
 router = APIRouter(tags=["monitoring"])
 
@@ -118,7 +119,7 @@ def _of_line(number: int, line: bytes) -> FeedbackItem:
         field = next(
             (part for part in first["loc"] if isinstance(part, str) and part != "body"), ""
         )
-        message = f"{field}: {first['msg']}" if field else first["msg"]
+        message = f"{field}: {remedy_of(first)}" if field else remedy_of(first)
         raise RequestRefused(field or "body", f"{where}: {message}") from error
     return item
 

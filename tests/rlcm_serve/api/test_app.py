@@ -256,8 +256,9 @@ async def test_a_stream_sends_tokens_if_asked_to(ready: Running) -> None:
         ({"colour": 5}, "colour: unknown field: leave it out"),
         (
             {"problem": None, "messages": [{"role": "user", "content": "7", "contnet": "8"}]},
-            "messages.contnet: unknown field: did you mean content?",
+            "messages[0].contnet: unknown field: did you mean content?",
         ),
+        ({"problem": None, "question": "7"}, "question: unknown field: did you mean problem?"),
     ],
 )
 async def test_a_misspelt_field_gets_a_suggestion(
@@ -385,7 +386,7 @@ async def test_a_number_that_is_none_is_422(ready: Running, number: str) -> None
     ("asked", "field"),
     [
         ('"problem": "What is \\ud800?"', "problem"),
-        ('"messages": [{"role": "user", "content": "\\ud800"}]', "messages.content"),
+        ('"messages": [{"role": "user", "content": "\\ud800"}]', "messages[0].content"),
     ],
 )
 async def test_a_lone_surrogate_is_422(ready: Running, asked: str, field: str) -> None:
@@ -395,9 +396,31 @@ async def test_a_lone_surrogate_is_422(ready: Running, asked: str, field: str) -
     assert [error["field"] for error in error_of(response, 422)["errors"]] == [field]
 
 
+@pytest.mark.parametrize(
+    ("fields", "detail"),
+    [
+        ({"alpha": 10}, "alpha is 10: give less than 1"),
+        ({"alpha": "much"}, "alpha is 'much': give a number"),
+        ({"n": 1.5}, "n is 1.5: give a whole number"),
+        ({"stream": "maybe"}, "stream is 'maybe': give true or false"),
+        ({"problem": ""}, "problem is '': give 1 or more characters"),
+        ({"problem": None, "messages": []}, "messages is []: give 1 or more entries"),
+        ({"problem": None, "messages": [{"role": "user"}]}, "messages[0].content: missing, and n"),
+        ({"response_format": "json"}, "response_format is 'json': give a JSON object"),
+        ({"vote": "best"}, "vote is 'best': give 'confidence' or 'majority'"),
+    ],
+)
+async def test_a_wrong_value_is_named_with_its_place_and_a_remedy(
+    ready: Running, fields: dict[str, Any], detail: str
+) -> None:
+    found = error_of(await ready.solve(**fields), 422)["detail"]
+    assert found.startswith(detail)
+    assert ";" not in found, "one error each"
+
+
 async def test_a_missing_field_or_broken_json_is_422(ready: Running) -> None:
     response = await ready.client.post("/solve", json={"problem": "What?"})
-    assert error_of(response, 422)["detail"] == "alpha: Field required"
+    assert error_of(response, 422)["detail"] == "alpha: missing, and needed"
     headers = {"content-type": "application/json"}
     response = await ready.client.post("/solve", content='{"problem":', headers=headers)
     assert "JSON" in error_of(response, 422)["detail"]

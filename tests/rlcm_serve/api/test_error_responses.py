@@ -39,6 +39,7 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.NoReport("no traces"), 404, "no-exhibit"),
     (errors.Conflict("it has ended"), 409, "conflict"),
     (errors.UnreadableJob("a1", ValueError("odd")), 409, "conflict"),
+    (errors.NotRestoring("its delta is too large"), 409, "conflict"),
     (errors.StillRunning(), 409, "still-running"),
     (errors.KeyReused(), 422, "idempotency-key-reused"),
     (errors.CertificateMismatch("another engine"), 422, "certificate-mismatch"),
@@ -138,7 +139,7 @@ def test_an_error_response_is_short_however_many_faults_a_body_has() -> None:
     told = json.loads(response.body)
     assert len(told["errors"]) == MOST_ERRORS
     assert told["detail"].endswith(f"; and {2000 - MOST_ERRORS} more errors")
-    assert told["errors"][7] == {"field": "f7", "value": "5", "message": "no"}
+    assert told["errors"][7] == {"field": "f7", "value": "5", "message": "unknown: leave it out"}
     assert len(response.body) < 10_000
 
 

@@ -338,14 +338,14 @@ async def test_unsupported_fields_are_refused_with_the_reason(
         ("messages", {"messages": [{"role": "user", "content": "word " * 101}]}),
         ("messages", {"messages": [{"role": "assistant", "content": "Hello."}]}),
         ("messages", {"messages": [{"role": "user"}]}),
-        ("messages.role", {"messages": [{"role": "tool", "content": "7"}]}),
+        ("messages[0].role", {"messages": [{"role": "tool", "content": "7"}]}),
         ("stop", {"stop": ""}),
         ("stop", {"stop": list("abcde")}),
         ("stop", {"stop": "word" * 51}),
-        ("messages.content", {"messages": [{"role": "user", "content": [
+        ("messages[0].content", {"messages": [{"role": "user", "content": [
             {"type": "image_url", "image_url": {"url": "data:,"}}
         ]}]}),
-        ("messages.tool_calls", {"messages": [{"role": "assistant", "tool_calls": [
+        ("messages[0].tool_calls", {"messages": [{"role": "assistant", "tool_calls": [
             {"id": "1", "type": "function", "function": {"name": "f", "arguments": ""}}
         ]}]}),
     ],

@@ -334,11 +334,11 @@ async def test_what_asks_for_nothing_changes_nothing(
         ("input", {"input": []}),
         ("input", {"input": "word " * 101}),
         ("input", {"input": [{"role": "assistant", "content": "Hello."}]}),
-        ("input", {"input": [{"type": "function_call", "name": "f"}]}),
-        ("input.message.content", {"input": [{"role": "user", "content": [
+        ("input[0]", {"input": [{"type": "function_call", "name": "f"}]}),
+        ("input[0].content", {"input": [{"role": "user", "content": [
             {"type": "input_image", "image_url": "data:,"}
         ]}]}),
-        ("input.message.role", {"input": [{"role": "tool", "content": "7"}]}),
+        ("input[0].role", {"input": [{"role": "tool", "content": "7"}]}),
         ("max_output_tokens", {"max_output_tokens": 0}),
         ("max_tokens", {"extra_body": {"max_tokens": 5}}),
         ("max_tool_calls", {"max_tool_calls": 1}),

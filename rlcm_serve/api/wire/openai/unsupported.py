@@ -82,7 +82,7 @@ class UnsupportedFields(Wire):
     tools: Refused[Nothing] = Field(default=None, examples=[None])
     """not supported: this service calls no tools"""
     top_logprobs: Refused[Literal[0]] = Field(default=None, examples=[None])
-    """not supported: read rlcm.confidence instead, which is calibrated; leave it out"""
+    """not supported: read rlcm.confidence instead; leave it out"""
 
 
 class UnsupportedInChat(UnsupportedFields):
@@ -95,7 +95,7 @@ class UnsupportedInChat(UnsupportedFields):
     functions: Refused[Nothing] = Field(default=None, examples=[None])
     """not supported: this service calls no functions"""
     logprobs: Refused[Literal[False]] = Field(default=None, examples=[False])
-    """not supported: read rlcm.confidence instead, which is calibrated; leave it out or give false
+    """not supported: read rlcm.confidence instead; leave it out or give false
     """
     modalities: Refused[_TextAlone] = Field(default=None, examples=[["text"]])
     """not supported: answers are text; leave it out or give ["text"]"""

@@ -1,0 +1,52 @@
+"""What is wrong with a value, in this service's words: pydantic's name types of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_NUMBER, _WHOLE, _SWITCH = "give a number", "give a whole number", "give true or false"
+_OBJECT, _LIST, _TEXT = "give a JSON object", "give a list", "give a text"
+
+_REMEDIES = {
+    "missing": "missing, and needed",
+    "bool_parsing": _SWITCH,
+    "bool_type": _SWITCH,
+    "int_parsing": _WHOLE,
+    "int_type": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_parsing": _NUMBER,
+    "float_type": _NUMBER,
+    "finite_number": "give a finite number",
+    "string_type": _TEXT,
+    "list_type": _LIST,
+    "dict_type": _OBJECT,
+    "dataclass_type": _OBJECT,
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "extra_forbidden": "unknown: leave it out",
+    "greater_than": "give more than {gt}",
+    "greater_than_equal": "give {ge} or more",
+    "less_than": "give less than {lt}",
+    "less_than_equal": "give {le} or less",
+    "too_short": "give {min_length} or more entries",
+    "too_long": "give {max_length} entries or fewer",
+    "string_too_short": "give {min_length} or more characters",
+    "string_too_long": "give {max_length} characters or fewer",
+    "literal_error": "give {expected}",
+    "enum": "give {expected}",
+}
+"""By the type of pydantic's error; its context fills in the limits."""
+
+
+def remedy_of(found: Mapping[str, Any]) -> str:
+    """What to give instead of a wrong value.
+
+    Args:
+        found: the error as pydantic has it.
+    """
+    kind, context = found["type"], found.get("ctx", {})
+    if kind == "value_error":  # pydantic puts words before those of our validators
+        return str(context["error"])
+    remedy = _REMEDIES.get(kind)
+    return str(found["msg"]) if remedy is None else remedy.format_map(context)
