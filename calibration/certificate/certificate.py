@@ -2,11 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from calibration.canonical import canonical_json
 from calibration.certificate.batches import Batches
@@ -40,6 +40,7 @@ _LEFT_OUT_IF_NONE = ("groups", "sequential", "kind", "ordered_by", "joint", "lab
 """Fields that a file has only where they are used: older certificates keep their digests."""
 CONTENT = "content"
 """Of `Certificate.ordered_by`."""
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)  # no slots, so that it can cache its digest, which every answer names
@@ -281,10 +282,8 @@ class Certificate:
         for name in ("format", "version", "servable"):
             content.pop(name, None)
         try:
-            fingerprint, groups = content["fingerprint"], content.get("groups")
-            sequential = content.get("sequential")
-            kind, joint = content.get("kind"), content.get("joint")
-            share = content.get("label_share")
+            if not isinstance(content["risk"], str):
+                raise TypeError(f"risk is {content['risk']!r}")
             made = cls(
                 **{
                     **content,
@@ -294,19 +293,23 @@ class Certificate:
                     "tested": Family.from_json(content["tested"]),
                     "levels": tuple(level_from_json(level) for level in content["levels"]),
                     "does_not_cover": tuple(content["does_not_cover"]),
-                    "fingerprint": fingerprint and Fingerprint.from_json(fingerprint),
-                    "groups": groups and Groups(Average(groups["average"]), groups["max_size"]),
-                    "sequential": sequential and Batches.from_json(sequential),
-                    "kind": kind and Kind.from_json(kind),
-                    "joint": joint and Joint.from_json(joint),
-                    "label_share": share and LabelShare(**share),
+                    "fingerprint": _read(Fingerprint.from_json, content["fingerprint"]),
+                    "groups": _read(_groups, content.get("groups")),
+                    "sequential": _read(Batches.from_json, content.get("sequential")),
+                    "kind": _read(Kind.from_json, content.get("kind")),
+                    "joint": _read(Joint.from_json, content.get("joint")),
+                    "label_share": _read(_label_share, content.get("label_share")),
                 }
             )
             if made.ordered_by not in (None, CONTENT):
                 raise ValueError(f"ordered_by is {made.ordered_by!r}")
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise CertificateError(f"the certificate is malformed ({error}): fit again") from error
         made.check()
+        if made.digest != digest:
+            raise CertificateError(
+                "the certificate is malformed (it is not written as `save` writes it): fit again"
+            )
         return made
 
     def canonical_bytes(self) -> bytes:
@@ -355,8 +358,23 @@ def read_json(path: str | Path, what: str, made_by: str) -> Any:
         raise CertificateError(
             f"there is no {what} {path}: correct the path, or write one with {made_by}"
         ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise CertificateError(f"{path} is not JSON ({error}): write it again") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise CertificateError(
+            f"{path} is not JSON ({error}): give a {what} that {made_by} wrote"
+        ) from error
+
+
+def _read(parse: Callable[[Any], Part], values: Any) -> Part | None:
+    """An optional part of a certificate; null says that it has none."""
+    return None if values is None else parse(values)
+
+
+def _groups(values: Mapping[str, Any]) -> Groups:
+    return Groups(Average(values["average"]), values["max_size"])
+
+
+def _label_share(values: Mapping[str, Any]) -> LabelShare:
+    return LabelShare(**values)
 
 
 def _why_none(listed: list[Level]) -> str:

@@ -45,7 +45,7 @@ class Evaluation:
         right_share: share of questions answered correctly.
         tokens: reasoning and answer tokens per question, all samples together.
         full_budget_tokens: the same without early exits.
-        exits: number of rollouts by the reason they stopped.
+        exits: number of rollouts by the reason they stop if the vote ends none before.
     """
 
     n_units: int

@@ -61,7 +61,7 @@ class LevelFigures:
         share_right: share of all questions that are answered correctly.
         tokens: reasoning and answer tokens per question, all samples together.
         full_budget_tokens: the same without early exits.
-        exits: number of rollouts by the reason they stopped.
+        exits: number of rollouts by the reason they stop if the vote ends none before.
         confidence: number of rollouts by their confidence at the stop, in the bins of `EXIT_EDGES`.
         share_answered_low, share_answered_high: 95% interval of `share_answered`; None, as those
             below, in report data of version 1.
@@ -298,7 +298,7 @@ class ReportData:
         """
         try:
             return cls.from_json(json.loads(text))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise CertificateError(
                 f"the report data is not JSON ({error}): make it again with `rlcm report-data`"
             ) from error

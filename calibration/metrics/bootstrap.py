@@ -203,12 +203,12 @@ class _Resampled:
         if name == "accuracy":
             return self._accuracy()
         if name in ERRORS and self.n_units >= FEWEST:
-            return self._noise(name).estimate(TAILS)
+            return with_width(self._noise(name).estimate(TAILS))
         return with_width(percentile_estimate(_values(name, self.figures[name]), self.n_units))
 
     def minus(self, other: Self, name: str) -> Estimate:
         if name in ERRORS and self.n_units >= FEWEST:
-            return self._noise(name).minus(other._noise(name), TAILS)
+            return with_width(self._noise(name).minus(other._noise(name), TAILS))
         mine, theirs = (_values(name, run.figures[name]) for run in (self, other))
         found = with_width(percentile_estimate(mine - theirs, self.n_units))
         if name == "accuracy" and found.low is None:

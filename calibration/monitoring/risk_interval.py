@@ -22,8 +22,8 @@ grid points with lambda >= rho are left out, which only lowers the mixture.
 
 If all are left out, the sequence says nothing: 0 to 1.
 
-A label that did not come may be any loss: the lower side counts it as 0, the upper side as 1. So
-does the risk of the first answer, because the grid is chosen when its audit share is known.
+A label that did not come may be any loss: the lower side counts it as 0, the upper side as 1. The
+first answer counts in the same way, because the grid is chosen when its audit share is known.
 """
 
 import numpy as np
@@ -92,9 +92,10 @@ class RiskInterval:
         self.state = {name: known[name] for name in self.state}
 
     def estimate(self) -> Array:
-        """The unbiased estimate of the running mean, cut to [0, 1]; 0.5 before the first answer.
+        """An estimate of the running mean; 0.5 before the first answer.
 
-        Where labels are missing it is the middle of what they allow.
+        Without its cut to [0, 1] it would be unbiased. Where labels are missing it is the middle of
+        what they allow.
         """
         s, n_M = self.state, self.state["answers"]
         low_M, high_M = (s[side] + s[f"first_{side}"] for side in ("low", "high"))

@@ -136,9 +136,10 @@ class RiskMonitor:
         return int(self._monitors.labels_M[0])
 
     def risk(self) -> float | None:
-        """An unbiased estimate of the mean risk of the answers added; None before the first label.
+        """An estimate of the mean risk of the answers added; None before the first label.
 
-        Missing labels count as half a loss.
+        It is cut to [0, 1], so with few labels it is too high on average: .06 where the risk is
+        .05, after 100 answers of which 5% are audited. Missing labels count as half a loss.
         """
         return float(self._monitors.sequence.estimate()[0]) if self.labels else None
 

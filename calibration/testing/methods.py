@@ -111,8 +111,7 @@ def find_split(traces: Traces, tested_digest: str) -> tuple[Traces | None, Trace
     if traces.digest == tested_digest:
         return None, traces
     for share in (RESCALE_SHARE, ORDER_SHARE):
-        # With fewer units, one of the parts would be empty.
-        if traces.n_units * RESCALE_SHARE >= 1:
+        if 0 < round(share * traces.n_units) < traces.n_units:  # neither part is empty
             learned_from, tested = traces.split_by_content(share)
             if tested.digest == tested_digest:
                 return learned_from, tested

@@ -152,6 +152,17 @@ def test_undefined_is_none() -> None:
     assert 0.8 < found["accuracy"].low < 1
 
 
+def test_resamples_that_agree_give_a_calibration_error_no_interval() -> None:
+    """30 right answers at confidence .95: one wrong answer more would change both errors."""
+    n = 30
+    right = ScoredRollouts(np.arange(n), np.ones(n, bool), np.full(n, 0.95), np.zeros(n, int))
+    found = estimate_metrics(right, ["ece", "pce"], resamples=50)
+    assert {name: (one.low, one.high) for name, one in found.items()} == {
+        "ece": (None, None),
+        "pce": (None, None),
+    }
+
+
 @pytest.mark.parametrize(("problems", "has_interval"), [(19, False), (20, True)])
 def test_few_problems_have_an_interval_of_their_accuracy_alone(
     problems: int, has_interval: bool

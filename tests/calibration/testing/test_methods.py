@@ -33,6 +33,7 @@ from calibration.testing.methods import (
     SHARE_OF_PATH,
     family_for,
     find_split,
+    share_learned_from,
     split_traces,
 )
 from calibration.testing.recipe import Recipe
@@ -96,6 +97,19 @@ class TestSplit:
         assert found[1].problem_ids == tested.problem_ids
         if learned_from:
             assert not set(learned_from.problem_ids) & set(tested.problem_ids)
+
+    @pytest.mark.parametrize("n", range(2, 12))
+    @pytest.mark.parametrize("method", [Method.SPLIT, Method.RESCALED_CHAINS])
+    def test_the_split_of_few_problems_is_found(
+        self, traces: Traces, method: Method, n: int
+    ) -> None:
+        some = traces.select(np.arange(300) < n)
+        if not round(share_learned_from(method, SELECTIVE, n) * n) > 0:
+            return
+        _, tested = split_traces(method, SELECTIVE, some)
+        found = find_split(some, tested.digest)
+        assert found is not None
+        assert found[1].problem_ids == tested.problem_ids
 
     @pytest.mark.parametrize(("risk", "tested"), [(SELECTIVE, 270), (ERROR, 270), (REGRET, 300)])
     def test_under_regret_the_default_needs_no_other_problems(
