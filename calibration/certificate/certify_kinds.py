@@ -1,6 +1,7 @@
 """A certificate for each kind of question, and one for all kinds together, under one delta."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -70,7 +71,7 @@ def certify_kinds(
         delta=delta, alphas=alphas, risk=risk, promise=promise, method=method
     )
     traces = traces.passing()
-    units_of = {kind: traces.of_kind(kind).n_units for kind in _kinds_of(traces, by)}
+    units_of = _units_of_kinds(traces, by)
     if order is None:
         units_of = {
             kind: units_tested(request.method, request.risk, n) for kind, n in units_of.items()
@@ -180,7 +181,7 @@ def _forecastable(pilot: Traces, by: str, fewest: int) -> tuple[tuple[str, ...],
     Raises:
         CalibrationError: there are none of the first, or no kinds at all.
     """
-    units_of = {kind: pilot.of_kind(kind).n_units for kind in _kinds_of(pilot, by)}
+    units_of = _units_of_kinds(pilot, by)
     enough = tuple(kind for kind in units_of if units_of[kind] >= fewest)
     if not enough:
         raise CalibrationError(
@@ -201,8 +202,8 @@ def _of_all(alpha: float, pooled: Plan, of_kinds: Mapping[str, Plan], labels: in
     return max(known) if len(known) == len(needed) else None
 
 
-def _kinds_of(traces: Traces, by: str) -> tuple[str, ...]:
-    """The kinds that occur, sorted.
+def _units_of_kinds(traces: Traces, by: str) -> dict[str, int]:
+    """How many problems or groups there are of each kind, by the sorted kinds.
 
     Raises:
         CalibrationError: there are none, or a group has several.
@@ -216,7 +217,8 @@ def _kinds_of(traces: Traces, by: str) -> tuple[str, ...]:
         raise CalibrationError(
             f"{mixed}: name a column whose kinds do not divide groups, or leave the kinds out"
         )
-    return tuple(sorted(set(filter(None, traces.kinds))))
+    counted = Counter(kind for _, kind in {*zip(traces.units, traces.kinds, strict=True)} if kind)
+    return dict(sorted(counted.items()))
 
 
 def _units_recorded(tested: int, request: DesignRequest) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from calibration.certificate.certificate import Certificate
 from rlcm_serve.admission import ALONE_AFTER, Admission, RateLimits
 from rlcm_serve.answers.profile_graders import require_answerable
 from rlcm_serve.api.context import Context
@@ -26,6 +27,7 @@ from rlcm_serve.evidence.log import open_log
 from rlcm_serve.jobs import CalibrationJobs
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.monitoring.running.live import open_monitoring
+from rlcm_serve.profiles.profile import DEFAULT_PROFILE, unknown_profile
 from rlcm_serve.profiles.profile_file import find_profiles, load_profiles
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.reference import shown
@@ -52,6 +54,7 @@ def build_service(
     restart_policy: RestartPolicy | None = None,
     *,
     profiles: Sequence[Path] = (),
+    profile: str | None = None,
     client: Any = None,
 ) -> Service:
     """Builds a service without starting it.
@@ -64,18 +67,27 @@ def build_service(
         load: turns these files into guarantees once the engine is known.
         restart_policy: when the engine is restarted; None takes the defaults.
         profiles: files of prompt profiles, beside those in the model's folder.
+        profile: name of a profile that questions will ask for.
         client: of a vLLM that runs, to adopt it (`AsyncLLM`); None launches one.
 
     Raises:
         ModelRefused: the model does not exist.
         ProfileRefused: a profile cannot be used, or two have one name.
+        RequestRefused: no profile has that name.
+        CertificateError: a file is no certificate. Whether it is for this engine shows once the
+            engine runs.
     """
     folder = resolve_model(settings.model)
     if certificates is None:
         certificates = find_certificates(folder)
     settings = replace(settings, profiles=load_profiles([*find_profiles(folder), *profiles]))
-    for profile in settings.profiles:
-        require_answerable(profile)
+    for each in settings.profiles:
+        require_answerable(each)
+    known = DEFAULT_PROFILE, *settings.profiles
+    if profile is not None and profile not in {each.name for each in known}:
+        raise unknown_profile(profile, known)
+    for file in certificates:
+        Certificate.load(file)
     engine = VllmEngine(settings, client)
     service = Service(
         engine, certificates, on_stage=on_stage, load=load, restart_policy=restart_policy

@@ -143,7 +143,7 @@ def solve(
         verbose=verbose,
     )
     certificates = [] if no_certificate else certificate
-    build = partial(build_service, settings, certificates, profiles=files)
+    build = partial(build_service, settings, certificates, profiles=files, profile=question.profile)
     if batch is None:
         _solve_one(build(StageClock(console)), question, as_json)
     elif ray is None:

@@ -177,3 +177,26 @@ def test_a_replaced_package_is_named_in_one_sentence(tmp_path: Path, others: boo
 def test_the_version_is_that_of_the_distribution(rlcm: Rlcm) -> None:
     assert rlcm("--version") == (0, f"rlcm-serve {version('rlcm-serve')}\n", "")
     assert rlcm_serve.__version__ == version("rlcm-serve")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("solve x --certificate no.json", "there is no certificate no.json: correct the path"),
+        ("serve --port 0 --certificate no.json", "there is no certificate no.json: correct the"),
+        ("solve x --certificate cut.json", "cut.json is not JSON"),
+        ("solve x --profile nope", "profile is 'nope', which is not served here"),
+    ],
+)
+def test_what_cannot_be_served_under_is_refused_before_the_engine_starts(
+    rlcm: Rlcm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str, said: str
+) -> None:
+    async def start(_: object) -> None:
+        pytest.fail("the engine starts")
+
+    monkeypatch.setattr("rlcm_serve.engine.vllm_engine.VllmEngine.start", start)
+    monkeypatch.setenv("RLCM_STATE", str(tmp_path / "state"))
+    Path("cut.json").write_text("{")
+    status, _, err = rlcm(command)
+    assert status == 1
+    assert said in err
