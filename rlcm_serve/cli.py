@@ -24,7 +24,7 @@ SERVE, CERTIFICATES, EVALUATE, TRAIN, ADMIN = (
     "Train",
     "Administer",
 )
-_PANEL_OF = {"train": TRAIN, "push": TRAIN, "examples": TRAIN}
+_PANEL_OF = {"train": TRAIN, "push": TRAIN, "examples": SERVE}
 """Panels of the commands that entry points add."""
 _EXAMPLE_OF = {
     "push": "rlcm push FOLDER OWNER/NAME",

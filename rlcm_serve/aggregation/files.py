@@ -59,11 +59,15 @@ def aggregate_file(
         written_whole(out) as file,
         ParquetResults(file) if to_parquet else nullcontext(_LineResults(file)) as results,
     ):
-        for rollouts in read(source, ignore_extra=ignore_extra, on_progress=on_progress):
-            for found in aggregation.add(rollouts):
+        try:
+            for rollouts in read(source, ignore_extra=ignore_extra, on_progress=on_progress):
+                for found in aggregation.add(rollouts):
+                    results.write(found)
+            for found in aggregation.finish():
                 results.write(found)
-        for found in aggregation.finish():
-            results.write(found)
+        except RequestRefused as error:
+            name = "standard input" if source == PIPE else source
+            raise RequestRefused(error.field, f"{name}: {error}") from error
     return aggregation.summary
 
 

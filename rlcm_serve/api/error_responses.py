@@ -182,7 +182,7 @@ def document_of(error: BaseException) -> ErrorDocument:
             errors = [{"field": "model", "message": str(error)}]
             return ErrorDocument(404, "model-not-found", str(error), {"errors": errors})
         case NoReport():
-            return ErrorDocument(404, "no-exhibit", str(error))
+            return ErrorDocument(404, "no-report-data", str(error))
         case NotFound():
             return ErrorDocument(404, "not-found", str(error))
         case KeyReused():

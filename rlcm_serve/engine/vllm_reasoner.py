@@ -106,11 +106,14 @@ class VllmReasoner(Reasoner):
         answering = self.text.suffix_tokens + budget.answer + 2
         needed = len(prompt) + budget.thinking + answering
         if needed > running.context:
+            is_longer = budget.thinking > self.identity.budget.thinking
+            room = running.context - len(prompt) - answering
+            remedy = "shorten the problem" + (f", or give max_tokens {room} or less" * (room > 0))
             raise RequestRefused(
-                "problem",
+                "max_tokens" if is_longer else "problem",
                 f"the prompt has {len(prompt)} tokens; with {budget.thinking} for thinking and "
                 f"{answering} for the answer that makes {needed}, but the model's context holds "
-                f"{running.context}: shorten the problem or lower max_tokens",
+                f"{running.context}: {remedy}",
             )
         if generation.schema != self.identity.profile.schema_text:
             require_bounded(generation.schema)

@@ -50,11 +50,17 @@ class HowAsked(NamedTuple):
         chosen = question.temperature, question.top_p, question.seed
         return cls(procedure, *chosen, asked.departures)
 
-    def departures_from(self, certificate: Certificate) -> list[str]:
+    def departures_from(
+        self, certificate: Certificate, certified_samples: Sequence[int] = ()
+    ) -> list[str]:
         """How this is not as a certificate demands it, with both values; empty if it is.
 
         Alpha and risk are left out. So is what only the model's reading of the prompt tells:
         whether the question is familiar (`rlcm_serve.solving.gate.is_familiar`).
+
+        Args:
+            certificate: the one that is nearest.
+            certified_samples: each n for which the risk has a certificate, to be named.
 
         Raises:
             CertificateMismatch: the certificate is not servable.
@@ -75,6 +81,10 @@ class HowAsked(NamedTuple):
             for name, (value, wanted) in values.items()
             if value not in (None, wanted)
         ]
+        if asked.samples != certified.samples and len(certified_samples) > 1:
+            *others, most = map(str, sorted(certified_samples))
+            several = f"{', '.join(others)} and {most}"
+            found[0] = f"n is {asked.samples}, the certified values are {several}"
         if self.seed is not None:
             found.append(f"seed is {self.seed}; certificates assume unseeded sampling")
         return [*found, *_other_kind(certificate, asked.kind), *self.departures]

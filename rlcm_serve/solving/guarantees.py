@@ -281,7 +281,8 @@ class Guarantees:
             level = _level(certificate, question.alpha)
         except Infeasible as infeasible:
             return _terms_without_level(question, asked, budget, infeasible)
-        departures = how.departures_from(certificate)
+        alike = {o.procedure.samples for o in of_profile if o.procedure.risk == question.risk}
+        departures = how.departures_from(certificate, [*alike])
         if nearest.voids:
             departures += [*nearest.voids, RESTORE]
         if departures:

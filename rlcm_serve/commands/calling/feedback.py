@@ -86,7 +86,15 @@ def audit(
     console = Console()
     if said["answers"]:
         console.print(waiting_table(said["answers"]))
-    console.print(f"{said['waiting']} answers wait for a label", highlight=False)
+    waiting = said["waiting"]
+    counted = "1 answer waits" if waiting == 1 else f"{waiting} answers wait"
+    console.print(f"{counted} for a label", highlight=False)
+    if any(one["question"] is None for one in said["answers"]):
+        console.print(
+            "Texts are not kept: start the service with --audit-texts to see questions and answers",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def waiting_table(answers: list[dict[str, Any]]) -> Table:

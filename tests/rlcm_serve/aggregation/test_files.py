@@ -155,7 +155,8 @@ def test_what_cannot_be_read_is_said_and_nothing_is_written(
     (tmp_path / "out.jsonl").write_text("from before")
     status, _, error = rlcm(f"aggregate {name} --out out.jsonl")
     assert status == 1
-    assert f"error: {message}" in error.replace("\n", "")
+    said = message if name == "a.csv" else f"{name}: {message}"
+    assert f"error: {said}" in error.replace("\n", "")
     assert (tmp_path / "out.jsonl").read_text() == "from before"
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, "out.jsonl"])
 

@@ -36,7 +36,7 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.AccessDenied("another scope", known=True), 403, "forbidden"),
     (errors.NotFound("no such job"), 404, "not-found"),
     (errors.ModelNotFound("a", ["b"]), 404, "model-not-found"),
-    (errors.NoReport("no traces"), 404, "no-exhibit"),
+    (errors.NoReport("no traces"), 404, "no-report-data"),
     (errors.Conflict("it has ended"), 409, "conflict"),
     (errors.UnreadableJob("a1", ValueError("odd")), 409, "conflict"),
     (errors.NotRestoring("its delta is too large"), 409, "conflict"),

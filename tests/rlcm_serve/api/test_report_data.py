@@ -65,7 +65,7 @@ async def read(running: Running, certificate: Certificate) -> httpx.Response:
 def missing(response: httpx.Response) -> str:
     assert response.status_code == 404, response.text
     assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["type"] == "urn:rlcm:problem:no-exhibit"
+    assert response.json()["type"] == "urn:rlcm:problem:no-report-data"
     detail: str = response.json()["detail"]
     assert "`rlcm report-data`" in detail
     return detail

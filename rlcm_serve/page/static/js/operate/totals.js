@@ -108,7 +108,7 @@ export function questionsSection() {
       const bar = (name, mark, role, amount, note) => ({ name, mark, role, note, share: all ? amount / all : 0, text: amountOf(amount, all) });
       list.update([
         bar("answered", "✓", "blue", answered, ""),
-        bar("abstained", "–", "muted", abstained, "the confidence was too low to answer"),
+        bar("abstained", "–", "muted", abstained, "the confidence was too low, or no answer could be read"),
         bar("refused or failed", "✕", "orange", failed, kinds.join(", ")),
       ]);
     },
