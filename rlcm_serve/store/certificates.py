@@ -234,6 +234,7 @@ class CertificateStore:
         """
         slot = slot_of(certificate)
         with self._writing, self._database.session() as session:
+            self._take_turns(session)
             # A file that is not served after a withdrawal can be stored, and activated then.
             is_file = certificate.id in self._files
             wanted = not is_file or self._past(session).restoring(certificate) is not None
@@ -372,7 +373,7 @@ class CertificateStore:
         return certificate
 
     def _take_turns(self, session: Session) -> None:
-        """Waits for other processes that change what is active; SQLite has one writer anyway."""
+        """Waits for other processes that write certificates; SQLite has one writer anyway."""
         if not self._database.is_sqlite:
             table = StoredCertificate.__tablename__
             session.execute(text(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"))

@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -262,6 +263,20 @@ def verified(store: CertificateStore, made: Certificate) -> Verified:
     if kept.active:
         assert store.load([IDENTITY], []).verified(made.id) is kept.verified
     return kept.verified
+
+
+def test_processes_that_store_the_same_certificate_at_once_agree(database: Database) -> None:
+    """Replicas that start with a certificate to rehearse all do."""
+    made = [certificate({0.1: ExitPolicy(lambda_high=0.9 - 0.01 * n)}) for n in range(10)]
+    stores = [CertificateStore(database) for _ in range(6)]
+
+    def store_all(store: CertificateStore) -> None:
+        for one in made:
+            store.add(one, "file", recomputed=True)
+
+    with ThreadPoolExecutor(len(stores)) as pool:
+        list(pool.map(store_all, stores))
+    assert {kept.certificate.id for kept in stores[0].all(None)} == {one.id for one in made}
 
 
 def test_traces_say_more_than_a_signature_and_both_outlive_a_restart(
