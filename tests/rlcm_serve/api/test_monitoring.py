@@ -162,7 +162,7 @@ async def test_a_character_that_databases_refuse_is_no_part_of_an_answers_id(
         )
         done = await feedback(running, {"id": id_, "reference": "8\0"})
     assert (refused.status_code, in_lines.status_code) == (422, 422), refused.text
-    assert refused.json()["errors"][0]["field"] == "answers.id"
+    assert refused.json()["errors"][0]["field"] == "answers[0].id"
     assert done["labelled"] == 1, "elsewhere the text is stored without it"
 
 
