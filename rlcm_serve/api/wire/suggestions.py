@@ -52,7 +52,7 @@ def _walk(kind: Any, path: _Place) -> tuple[tuple[str | int, ...], list[type[Bas
         deeper = [field for model in models for field in _fields_named(model, part)]
         if deeper:
             models = [model for field in deeper for model in _models_in(field.annotation)]
-        if deeper or isinstance(part, int):
+        if deeper or not models or isinstance(part, int):  # a mapping has no models
             kept.append(part)
     return tuple(kept), models
 

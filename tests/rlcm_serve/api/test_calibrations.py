@@ -301,9 +301,9 @@ async def test_a_malformed_line_is_named(ready: Running, content: bytes, why: st
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ({"alphas": 1.5}, "alphas"),
+        ({"alphas": 1.5}, "alphas[0]"),
         ({"alphas": [0.1, 0.1]}, "alphas"),
-        ({"alphas": "x"}, "alphas"),
+        ({"alphas": "x"}, "alphas[0]"),
         ({"delta": 0}, "delta"),
         ({"delta": "nan"}, "delta"),
         ({"risk": "none"}, "risk"),
