@@ -1,4 +1,4 @@
-"""What is wrong with a value, in this service's words: pydantic's name types of Python."""
+"""What to give instead of a wrong value, in plain words: pydantic's own name types of Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _NUMBER, _WHOLE, _SWITCH = "give a number", "give a whole number", "give true or
 _OBJECT, _LIST, _TEXT = "give a JSON object", "give a list", "give a text"
 
 _REMEDIES = {
-    "missing": "missing, and needed",
+    "missing": "required, but missing",
     "bool_parsing": _SWITCH,
     "bool_type": _SWITCH,
     "int_parsing": _WHOLE,

@@ -33,6 +33,7 @@ LADDERS = {
         "terminal",
         "signing",
         "suggestions",
+        "home",
         "wrong_values",
         "core",
         "profiles",

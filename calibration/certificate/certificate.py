@@ -40,7 +40,7 @@ _LEFT_OUT_IF_NONE = ("groups", "sequential", "kind", "ordered_by", "joint", "lab
 """Fields that a file has only where they are used: older certificates keep their digests."""
 CONTENT = "content"
 """Of `Certificate.ordered_by`."""
-Part = TypeVar("Part")
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True)  # no slots, so that it can cache its digest, which every answer names
@@ -364,7 +364,7 @@ def read_json(path: str | Path, what: str, made_by: str) -> Any:
         ) from error
 
 
-def _read(parse: Callable[[Any], Part], values: Any) -> Part | None:
+def _read(parse: Callable[[Any], _Part], values: Any) -> _Part | None:
     """An optional part of a certificate; null says that it has none."""
     return None if values is None else parse(values)
 

@@ -11,11 +11,12 @@ So the lower limit uses gaps moved towards 0 by two of their standard errors, at
 upper limit uses gaps moved away from 0 by as much.
 
 The interval is for the error, with the same bins, on the population of the problems. In simulations
-with confidences spread over the bins it contained it in at least 96% of the cases from 100 problems
-on, and in at least 92% with 30 (some are in tests/calibration/metrics/test_gap_intervals.py). It
-covers less where a bin has hardly any wrong answers, as with a confident model on easy problems:
-resamples miss answers that are rare. With confidences from .95 to 1 and one answer in 50 wrong, it
-contained the error in 42% of the cases with 30 problems, 86% with 100, 92% with 200.
+with confidences spread over the bins, it contained the error in at least 96% of the cases from 100
+problems on, and in at least 92% with 30. It covers less where a bin has hardly any wrong answers,
+as with a confident model on easy problems: resamples miss answers that are rare. With confidences
+from .95 to 1 and one answer in 50 wrong, it contained the error in 42% of the cases with 30
+problems, 85% with 100 and 89% with 200. Some of these simulations are in
+tests/calibration/metrics/test_gap_intervals.py.
 """
 
 from collections.abc import Callable

@@ -6,7 +6,7 @@ import asyncio
 import functools
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -23,7 +23,6 @@ from rlcm_serve.core import Question, Solution
 from rlcm_serve.events import Event, OnEvent, ignore_event
 from rlcm_serve.evidence.records import Answered
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from rlcm_serve.solving.first_asks import Ask
 from rlcm_serve.solving.solver import OnStart, Prepared, Solver, begin_quietly
 from rlcm_serve.solving.unanswered import digest_of_ask
 from rlcm_serve.store.caller import Caller
@@ -88,29 +87,26 @@ async def ask(
         drawn_for(context, id_) as claim,
         place_for(context, id_, caller.key_id, question) as place_to_compare,
     ):
-        asked: Ask | None = None
-        try:
-            async with (
-                in_time(question.timeout, since) as limit,
-                _place(context, caller) as place,
-            ):
-                solver = context.service.solver
-                size = question.characters + _MESSAGE * len(question.messages)
-                salt = context.cache_salts.of(caller.key_id, caller.cache_group)
-                prepare = functools.partial(_prepare, solver, question, salt)
-                place.cost = 0.0  # a question that is refused costs nothing
-                prepared, digest = await context.workers.run(caller.key_id, size, prepare)
-                place.cost = None
-                async with context.first_asks.ask(prepared, digest, caller.key_id) as asked:
-                    limit.guarantee = asked.prepared.terms.guarantee
-                    solution = asked.solution = await solver.run(
-                        asked.prepared, observed.passing_on(on_event), text=text, on_start=on_start
-                    )
-                    solution = context.service.given_now(solution)
-                place.cost = solution.total_tokens
-        finally:
-            if asked is not None:
-                await asked.remembered()
+        async with (
+            AsyncExitStack() as at_end,
+            in_time(question.timeout, since) as limit,
+            _place(context, caller) as place,
+        ):
+            solver = context.service.solver
+            size = question.characters + _MESSAGE * len(question.messages)
+            salt = context.cache_salts.of(caller.key_id, caller.cache_group)
+            prepare = functools.partial(_prepare, solver, question, salt)
+            place.cost = 0.0  # a question that is refused costs nothing
+            prepared, digest = await context.workers.run(caller.key_id, size, prepare)
+            place.cost = None
+            async with context.first_asks.ask(prepared, digest, caller.key_id) as asked:
+                at_end.push_async_callback(asked.remembered)
+                limit.guarantee = asked.prepared.terms.guarantee
+                solution = asked.solution = await solver.run(
+                    asked.prepared, observed.passing_on(on_event), text=text, on_start=on_start
+                )
+                solution = context.service.given_now(solution)
+            place.cost = solution.total_tokens
         if context.evidence is not None:
             await context.evidence.keep(_answered(solver, caller, id_, asked.prepared, solution))
         if context.monitoring is not None:

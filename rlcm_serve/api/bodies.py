@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.error_responses import MOST_ERRORS
 from rlcm_serve.api.media import JSON, media_type, unsupported
-from rlcm_serve.api.wire.suggestions import place_in, unknown_field
+from rlcm_serve.api.wire.suggestions import told
 from rlcm_serve.errors import RequestRefused
 
 MOST_VALUES = 20_000
@@ -90,7 +90,7 @@ def parse_body(kind: Any, body: bytes) -> Any:
         raise RequestValidationError([found | {"msg": f"JSON decode error: {error}"}]) from error
     except ValidationError as error:
         errors = [
-            _placed(kind, each, suggests=at < MOST_ERRORS)
+            _in_body(told(kind, dict(each)) if at < MOST_ERRORS else each)
             for at, each in enumerate(error.errors(include_url=False))
         ]
         raise RequestValidationError(errors) from error
@@ -103,13 +103,9 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _placed(kind: Any, found: Mapping[str, Any], *, suggests: bool) -> dict[str, Any]:
-    """An error at its place in the body. That of an unknown field may have a suggestion."""
-    error = dict(found)
-    place = place_in(kind, error)
-    if suggests and error["type"] == "extra_forbidden":
-        error = unknown_field(kind, error)
-    return error | {"loc": ("body", *place)}
+def _in_body(found: Mapping[str, Any]) -> dict[str, Any]:
+    """An error at its place in the request, which begins with the body."""
+    return {**found, "loc": ("body", *found["loc"])}
 
 
 def _require_whole_characters(value: Any, at: tuple[str | int, ...] = ("body",)) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcm_serve.errors import ProfileRefused
+from rlcm_serve.home import at_home
 from rlcm_serve.profiles.profile import DEFAULT_NAME, Profile
 from rlcm_serve.suggestions import did_you_mean
 
@@ -39,7 +40,7 @@ def load_profile(file: Path) -> Profile:
     if isinstance(values.get("schema"), str):
         values["schema"] = _schema(file.parent / values["schema"], file)
     if isinstance(values.get("adapter"), str):
-        values["adapter"] = file.parent / Path(values["adapter"]).expanduser()
+        values["adapter"] = _adapter(values["adapter"], file)
     try:
         return Profile(**values)
     except ProfileRefused as error:
@@ -76,6 +77,13 @@ def _read(file: Path) -> dict[str, Any]:
         raise ProfileRefused(f"cannot read the profile {file}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ProfileRefused(f"{file} is not TOML: {error}") from error
+
+
+def _adapter(path: str, file: Path) -> Path:
+    try:
+        return file.parent / at_home(Path(path))
+    except ValueError as error:
+        raise ProfileRefused(f"{file}: adapter is {path!r}: {error}") from None
 
 
 def _schema(path: Path, file: Path) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from pydantic_settings import (
 )
 
 from rlcm_serve.core import MAX_SAMPLES, MAX_TEMPERATURE, Signal
+from rlcm_serve.home import at_home
 from rlcm_serve.settings.actions import AlarmActions
 from rlcm_serve.settings.shares import AuditShares
 from rlcm_serve.terminal import default_engine_log, state_folder
@@ -48,20 +49,6 @@ _Action = Literal["withdraw", "smaller-level", "warn", "none"]
 
 def _lower(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
-
-
-def at_home(value: Any) -> Any:
-    """A leading ~ is the user's folder, also where no shell has seen it.
-
-    Raises:
-        ValueError: there is no such user.
-    """
-    if isinstance(value, str | Path) and str(value).startswith("~"):
-        try:
-            return type(value)(Path(value).expanduser())
-        except RuntimeError:
-            raise ValueError(f"there is no user {str(value).split('/')[0]}: begin with /") from None
-    return value
 
 
 def _or(names: Iterable[str]) -> str:

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from rlcm_serve.errors import SettingsRefused
-from rlcm_serve.settings.model import PREFIX, Settings, at_home, split_list
+from rlcm_serve.home import at_home
+from rlcm_serve.settings.model import PREFIX, Settings, split_list
 from rlcm_serve.settings.reference import flag_of, shown, type_of, variable_of
 from rlcm_serve.suggestions import did_you_mean
 from rlcm_serve.wrong_values import remedy_of
@@ -131,7 +132,7 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
 def _explain_one(found: Mapping[str, Any], sources: Mapping[str, str]) -> str:
     message = remedy_of(found)
     if not found["loc"]:
-        return str(message)
+        return message
     name = str(found["loc"][0])
     if name not in Settings.model_fields:
         return f"{name!r} is not a setting: {did_you_mean(name, Settings.model_fields, _LISTED)}"

@@ -117,7 +117,7 @@ async def _uses_current(store: CertificateStore, service: Service) -> bool:
         if service.guarantees is not now:
             return False
     ids = ", ".join(one.id for one in now.certificates) or "none"
-    _log.info("certificates changed by another process; active now: %s", ids)
+    _log.info("certificates or what speaks for them changed; active now: %s", ids)
     return True
 
 

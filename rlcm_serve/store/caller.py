@@ -32,7 +32,7 @@ def scopes_of(names: Collection[str]) -> frozenset[Scope]:
 
 _MOST = 2**63 - 1
 _MOST_AT_ONCE = 2**31 - 1
-"""Largest values that the columns of limits hold; the second one is of numbers at a time."""
+"""Largest values that the columns hold: of most limits, and of `max_n` and `max_running`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,16 +54,11 @@ class Evidence:
             known.envelope = envelope.to_text()
 
     def all(self, session: Session) -> list[tuple[str, str]]:
-        """All stored evidence: a digest each, and whether its traces were seen or it is signed."""
+        """All stored evidence, in one order: a digest each, and what there is of it."""
         is_signed = StoredEvidence.envelope.is_not(None)
         columns = StoredEvidence.digest, StoredEvidence.recomputed, is_signed
         rows = session.execute(select(*columns).order_by(StoredEvidence.digest))
-        return [
-            (digest, what)
-            for digest, recomputed, signed in rows
-            for what, holds in (("recomputed", recomputed), ("signed", signed))
-            if holds
-        ]
+        return [(digest, f"traces {traces}, signed {signed}") for digest, traces, signed in rows]
 
     def verified(self, session: Session, certificate: Certificate) -> Verified:
         """How the figures of a certificate were verified; traces say more than a signature."""

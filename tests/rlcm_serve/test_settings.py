@@ -248,7 +248,7 @@ def test_an_unknown_flag_is_refused() -> None:
 
 
 def test_the_folder_of_nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    why = "there is no user ~nobodyhere: begin with /"
+    why = "there is no user ~nobodyhere: give a path that begins with /"
     assert refusal({"state": "~nobodyhere/x"}) == f"state is '~nobodyhere/x' (--state): {why}"
     Path("rlcm.toml").write_text('state = "~nobodyhere/x"')
     assert refusal({}) == f"state is '~nobodyhere/x' (rlcm.toml): {why}"

@@ -15,37 +15,31 @@ UNKNOWN = "unknown_field"
 _OTHER_NAMES = dict.fromkeys(("question", "prompt", "query", "input", "text"), "problem")
 """What other services call a field."""
 
-_Place = Sequence[str | int]
 
+def told(kind: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """The error as a caller should read it.
 
-def unknown_field(kind: Any, found: dict[str, Any]) -> dict[str, Any]:
-    """The error of an unknown field, which names the field of `kind` nearest to it.
+    Its place has no names of types, which pydantic puts into it. That of an unknown field names the
+    known one nearest to it.
 
     Args:
         kind: the type that a body was read as.
         found: the error as pydantic has it; its place begins at the body's fields.
     """
+    if found["type"] != "extra_forbidden":
+        return {**found, "loc": _walk(kind, found["loc"])[0]}
     *path, name = found["loc"]
-    known = {field for model in _walk(kind, path)[1] for field in model.model_fields}
-    name = _OTHER_NAMES.get(name, name) if _OTHER_NAMES.get(name) in known else name
-    remedy = did_you_mean(str(name), known, "leave it out")
-    return {**found, "type": UNKNOWN, "msg": f"unknown field: {remedy}"}
+    place, models = _walk(kind, path)
+    known = {field for model in models for field in model.model_fields}
+    meant = _OTHER_NAMES.get(name)
+    remedy = did_you_mean(meant if meant in known else str(name), known, "leave it out")
+    said = f"unknown field: {remedy}"
+    return {**found, "type": UNKNOWN, "msg": said, "loc": (*place, name)}
 
 
-def place_in(kind: Any, found: dict[str, Any]) -> tuple[str | int, ...]:
-    """The place of an error in a body, without the names of types that pydantic puts into it.
-
-    Args:
-        kind: the type that the body was read as.
-        found: as in `unknown_field`.
-    """
-    place = found["loc"]
-    kept, _ = _walk(kind, place)
-    is_name = found["type"] == "extra_forbidden" and kept[-1:] != place[-1:]
-    return (*kept, *(place[-1:] if is_name else ()))
-
-
-def _walk(kind: Any, path: _Place) -> tuple[tuple[str | int, ...], list[type[BaseModel]]]:
+def _walk(
+    kind: Any, path: Sequence[str | int]
+) -> tuple[tuple[str | int, ...], list[type[BaseModel]]]:
     """The numbers and names of fields on a way, and the models that may stand at its end."""
     models, kept = list(_models_in(kind)), []
     for part in path:

@@ -44,7 +44,9 @@ def client_of(service: str, key: str | None) -> httpx.Client:
             f"as --service {SERVICE}",
         )
     if key is not None and not key.isascii():
-        raise RequestRefused("key", "the API key has letters that no key has: give rlcm_…")
+        raise RequestRefused(
+            "key", "the API key has characters that no key has: give one that begins with rlcm_"
+        )
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     return httpx.Client(base_url=service, headers=headers, timeout=SECONDS)
 

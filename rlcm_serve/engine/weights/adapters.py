@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rlcm_serve.engine.model_files import digest_files
+from rlcm_serve.engine.weights.json_files import read_json
 from rlcm_serve.errors import ModelRefused
 
 if TYPE_CHECKING:
@@ -110,14 +110,11 @@ def _shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
 def _config_of(folder: Path) -> dict[str, Any]:
     if not (folder / CONFIG_FILE).is_file():
         raise ModelRefused(f"no LoRA adapter in {folder}: it holds no {CONFIG_FILE}")
-    try:
-        config = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
-    except ValueError as error:
-        raise ModelRefused(f"{folder / CONFIG_FILE} is not JSON: {error}") from error
-    kind = config.get("peft_type") if isinstance(config, dict) else None
+    config = read_json(folder / CONFIG_FILE)
+    kind = config.get("peft_type")
     if kind != "LORA":
         raise ModelRefused(f"the adapter {folder} has peft_type {kind!r}: vLLM serves 'LORA' alone")
-    return dict(config)
+    return config
 
 
 def _unsupported(config: dict[str, Any]) -> str | None:

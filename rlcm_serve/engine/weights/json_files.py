@@ -1,4 +1,4 @@
-"""Reads the JSON files of models and probes."""
+"""Reads the JSON files of models, probes and adapters."""
 
 from __future__ import annotations
 

@@ -71,6 +71,26 @@ def test_coverage(slope: float, problems: int) -> None:
     assert all(count >= 0.92 * 200 for count in held.values()), held
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("problems", "least", "most"), [(30, 0.3, 0.55), (100, 0.8, 0.93), (200, 0.87, 0.97)]
+)
+def test_coverage_is_less_where_wrong_answers_are_rare(
+    problems: int, least: float, most: float
+) -> None:
+    """Over 300 samples with confidences from .95 to 1, of which one answer in 50 is wrong."""
+    rng, held = np.random.default_rng(0), 0
+    truth = 0.98 - 0.975  # all confidences are in one bin
+    for number in range(300):
+        right_R = rng.random(problems) < 0.98
+        own = ScoredRollouts(
+            np.arange(problems), right_R, rng.uniform(0.95, 1, problems), np.where(right_R, 0, 1)
+        )
+        found = estimate_metrics(own, ["ece"], resamples=200, seed=number, threads=1)["ece"]
+        held += found.low is not None and found.low <= truth <= found.high
+    assert least < held / 300 < most
+
+
 def test_a_usual_interval_misses_a_calibrated_confidence() -> None:
     """The reason for a separate rule: 2.5% and 97.5% quantiles of the resamples fail."""
     everything = drawn(7, problems=POPULATION, rollouts=4, slope=1.0)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration.errors import CalibrationError
-from calibration.monitoring.risk_monitor import RiskMonitor
+from calibration.monitoring.risk_monitor import RiskMonitor, RiskMonitors
 from calibration.monitoring.risk_test import risk_at
 from studies.statistics.monitoring_worlds import changing, run, steady
 
@@ -138,3 +138,20 @@ def test_arguments_and_states_that_do_not_fit_are_refused() -> None:
         RiskMonitor(0.1, 1)
     with pytest.raises(CalibrationError, match="version 7"):
         RiskMonitor.from_state(0.1, 0.1, {"version": 7})
+
+
+def test_the_risk_shown_is_too_high_on_average_while_labels_are_few() -> None:
+    """As `RiskMonitor.risk` says: .06 in place of .05, over 4,000 services."""
+    rng, services, share = np.random.default_rng(0), 4000, 0.05
+    monitors = RiskMonitors(0.1, 0.1, services)
+    for _ in range(100):
+        loss_M = (rng.random(services) < 0.05).astype(float)
+        monitors.add(
+            loss_M,
+            np.full(services, np.nan),
+            np.full(services, share),
+            rng.random(services) < share,
+            np.zeros(services, dtype=np.bool_),
+        )
+    shown_M = monitors.sequence.estimate()[monitors.labels_M > 0]
+    assert 0.056 < shown_M.mean() < 0.065

@@ -405,7 +405,10 @@ async def test_a_lone_surrogate_is_422(ready: Running, asked: str, field: str) -
         ({"stream": "maybe"}, "stream is 'maybe': give true or false"),
         ({"problem": ""}, "problem is '': give 1 or more characters"),
         ({"problem": None, "messages": []}, "messages is []: give 1 or more entries"),
-        ({"problem": None, "messages": [{"role": "user"}]}, "messages[0].content: missing, and n"),
+        (
+            {"problem": None, "messages": [{"role": "user"}]},
+            "messages[0].content: required, but missing",
+        ),
         ({"response_format": "json"}, "response_format is 'json': give a JSON object"),
         ({"vote": "best"}, "vote is 'best': give 'confidence' or 'majority'"),
     ],
@@ -420,7 +423,7 @@ async def test_a_wrong_value_is_named_with_its_place_and_a_remedy(
 
 async def test_a_missing_field_or_broken_json_is_422(ready: Running) -> None:
     response = await ready.client.post("/solve", json={"problem": "What?"})
-    assert error_of(response, 422)["detail"] == "alpha: missing, and needed"
+    assert error_of(response, 422)["detail"] == "alpha: required, but missing"
     headers = {"content-type": "application/json"}
     response = await ready.client.post("/solve", content='{"problem":', headers=headers)
     assert "JSON" in error_of(response, 422)["detail"]

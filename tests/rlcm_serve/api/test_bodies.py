@@ -11,6 +11,7 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 
 from rlcm_serve.api.bodies import DEEPEST, MOST_VALUES, parse_body, require_plain
+from rlcm_serve.api.error_responses import MOST_ERRORS
 from rlcm_serve.errors import RequestRefused
 
 ANYTHING: Any = Any
@@ -112,6 +113,21 @@ def test_faults_are_told_with_their_places() -> None:
     with pytest.raises(RequestValidationError) as refusal:
         parse_body(NAMED, b'{"a": 1')
     assert refusal.value.errors()[0]["type"] == "json_invalid"
+
+
+def test_faults_that_are_not_told_are_not_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body may have thousands, and each would cost more than it took to send."""
+    placed = 0
+
+    def told(_: Any, found: dict[str, Any]) -> dict[str, Any]:
+        nonlocal placed
+        placed += 1
+        return found
+
+    monkeypatch.setattr("rlcm_serve.api.bodies.told", told)
+    with pytest.raises(RequestValidationError) as refusal:
+        parse_body(NAMED, json.dumps({f"f{n}": "x" for n in range(1000)}).encode())
+    assert (len(refusal.value.errors()), placed) == (1000, MOST_ERRORS)
 
 
 @pytest.mark.parametrize(

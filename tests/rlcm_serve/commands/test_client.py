@@ -29,7 +29,7 @@ def test_an_address_that_is_none_is_named(rlcm: Rlcm, command: str, address: str
 def test_a_key_that_no_header_carries_is_refused(rlcm: Rlcm) -> None:
     status, out, error = rlcm("audit --key schlüssel")
     assert (status, out) == (1, "")
-    assert "the API key has letters that no key has: give rlcm_" in error
+    assert "the API key has characters that no key has: give one that begins with rlcm_" in error
 
 
 def test_labelled_problems_that_do_not_exist_are_said(rlcm: Rlcm) -> None:

@@ -167,6 +167,7 @@ def test_a_file_gives_a_profile_with_all_its_parts(tmp_path: Path) -> None:
         ("day = 2026-01-01", "has 'day'"),
         ("variables = {day = 2026-01-01}", "variables is"),
         ("schema = 'none.json'", "which has no JSON"),
+        ("adapter = '~nobodyhere/x'", "adapter is '~nobodyhere/x': there is no user ~nobodyhere"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name(text: str, why: str, tmp_path: Path) -> None:
