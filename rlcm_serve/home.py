@@ -1,10 +1,12 @@
 """Paths that begin with ~, which no shell has expanded."""
 
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+_Value = TypeVar("_Value")
 
 
-def at_home(value: Any) -> Any:
+def at_home(value: _Value) -> _Value:
     """A leading ~ is the user's folder, also where no shell has seen it.
 
     Raises:

@@ -72,7 +72,7 @@ def _find_config(given: Path | None) -> Path | None:
         return DEFAULT_CONFIG if DEFAULT_CONFIG.is_file() else None
     source = "--config" if given else CONFIG_VARIABLE
     try:
-        file: Path = at_home(Path(named))
+        file = at_home(Path(named))
     except ValueError as error:
         raise SettingsRefused(f"the settings file is {str(named)!r} ({source}): {error}") from None
     if not file.is_file():
