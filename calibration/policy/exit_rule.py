@@ -87,6 +87,8 @@ class ExitPolicy:
                 raise CalibrationError(
                     f"{name} is {value}: every number of a policy must be finite"
                 )
+            if name not in ("patience", "answer_on_low"):
+                object.__setattr__(self, name, float(value))  # 1 and 1.0 have the same digest
         if not isinstance(self.patience, int) or self.patience < 0:
             raise CalibrationError(
                 f"patience is {self.patience!r}: give a whole number of tokens, 0 or more"

@@ -104,6 +104,14 @@ def test_round_trip(tmp_path: Path, certificate: Certificate) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "c.json"]
 
 
+def test_thresholds_may_be_whole_numbers(tmp_path: Path, make_certificate: MakeCertificate) -> None:
+    whole = ExitPolicy(lambda_low=-1, lambda_high=1, lambda_answer=0)
+    levels = infeasible(0.05), replace(certified(0.1), policy=whole), certified(0.2)
+    made = make_certificate(*levels)
+    made.save(tmp_path / "c.json")
+    assert Certificate.load(tmp_path / "c.json").id == made.id
+
+
 METHODS = ["chains", "fixed-sequence", "rescaled-chains", "split", "holm", "bonferroni"]
 
 
