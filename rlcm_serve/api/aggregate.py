@@ -17,7 +17,7 @@ from rlcm_serve.aggregation.formats.decoding import RolloutDecoder
 from rlcm_serve.aggregation.graders import Graders
 from rlcm_serve.aggregation.results import summary_json, to_json, to_json_lines
 from rlcm_serve.aggregation.rollouts import ITEMS, LINES
-from rlcm_serve.api.media import JSON
+from rlcm_serve.api.media import JSON, NDJSON
 from rlcm_serve.api.server.threaded import Terms, ThreadedResponse
 from rlcm_serve.api.wire.aggregate import AggregateOptions
 from rlcm_serve.errors import BodyTooLarge, RequestRefused, TooManyRollouts
@@ -31,7 +31,6 @@ MOST_FIELDS = 100
 """Names in that object."""
 LONGEST_OPTION = 2**16
 """Bytes of the value of an option."""
-NDJSON = "application/x-ndjson"
 NICENESS = 10
 """Of the processes that compare answers: the engine and the event loop go first."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import HTTPException, Request
 
 JSON = "application/json"
+NDJSON = "application/x-ndjson"
 
 
 def media_type(request: Request) -> str:

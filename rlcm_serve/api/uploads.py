@@ -17,19 +17,14 @@ from starlette.datastructures import FormData, UploadFile
 
 from calibration.certificate.certificate import Certificate
 from calibration.errors import CertificateError
-from rlcm_serve.api.media import JSON, media_type, unsupported
+from rlcm_serve.api.media import JSON, NDJSON, media_type, unsupported
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.own_files import scratch
 from rlcm_serve.recording.problems import LabelledProblem, parse_problems
 from rlcm_serve.signing import Envelope
 from rlcm_serve.store.connection.faults import storing
 
-LINES = (
-    "application/x-ndjson",
-    "application/jsonl",
-    JSON,
-    "application/octet-stream",
-)
+LINES = (NDJSON, "application/jsonl", JSON, "application/octet-stream")
 LARGEST_CERTIFICATE = 16 * 2**20
 """Bytes of a certificate or a signature; those of `certify` have a hundredth of this."""
 LONGEST_PROBLEM = 2**20

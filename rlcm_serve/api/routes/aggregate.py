@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from rlcm_serve.api.access import MaySolve, keyed, require_solve, tenant_of
-from rlcm_serve.api.aggregate import NDJSON, vote_on_array, vote_on_lines
+from rlcm_serve.api.aggregate import vote_on_array, vote_on_lines
 from rlcm_serve.api.context import ContextOfApp
-from rlcm_serve.api.media import JSON, media_type, unsupported
+from rlcm_serve.api.media import JSON, NDJSON, media_type, unsupported
 from rlcm_serve.api.server.threaded import Terms
 from rlcm_serve.api.wire.aggregate import (
     ROLLOUTS_EXAMPLE,

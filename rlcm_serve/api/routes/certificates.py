@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from rlcm_serve.api.access import keyed, require_admin, require_solve
 from rlcm_serve.api.context import Context, ContextOfApp
+from rlcm_serve.api.routes.parameters import CertificateOfPath
 from rlcm_serve.api.routes.rehearsals import body_of, levels_of
 from rlcm_serve.api.uploads import uploaded_certificate
 from rlcm_serve.api.wire.certificates import CertificateBody, CertificateList, json_body
@@ -26,14 +27,6 @@ from rlcm_serve.store.activation import activate, deactivate, require_activable
 from rlcm_serve.store.evidence import RECOMPUTED_UPLOAD
 
 router = APIRouter(tags=["certificates"])
-CertificateId = Annotated[
-    str,
-    Path(
-        alias="id",
-        description="Id of the certificate: the first 12 characters of its SHA-256 digest.",
-        examples=["571b667eda0c"],
-    ),
-]
 
 _EXAMPLE = {"format": "rlcm-certificate", "version": 2, "id": "571b667eda0c", "levels": []}
 _WHOLE: dict[int | str, dict[str, Any]] = {
@@ -98,7 +91,7 @@ async def list_certificates(context: ContextOfApp) -> CertificateList:
     response_class=JSONResponse,
     **keyed(require_solve, 404, 422, responses=_WHOLE),
 )
-async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Response:
+async def read_certificate(id_: CertificateOfPath, context: ContextOfApp) -> Response:
     """Returns a complete certificate, as `rlcm fit` saves it and `rlcm verify` reads it."""
     certificate = await context.database.threads.read(context.certificates.get, id_)
     return JSONResponse(certificate.to_json())
@@ -113,7 +106,7 @@ async def read_certificate(id_: CertificateId, context: ContextOfApp) -> Respons
     deprecated=True,
     **keyed(require_solve),
 )
-async def read_report_data(id_: CertificateId, context: ContextOfApp) -> Response:
+async def read_report_data(id_: CertificateOfPath, context: ContextOfApp) -> Response:
     """Returns measurements for judging a certificate: risk, tokens, p-values, reliability."""
     identities = _identities(context)
     report = await context.database.threads.read(context.certificates.report, id_)
@@ -171,7 +164,7 @@ async def upload_certificate(
 
 @router.post("/certificates/{id}/activate", **keyed(require_admin, 404, 409, 422, 503))
 async def activate_certificate(
-    id_: CertificateId,
+    id_: CertificateOfPath,
     context: ContextOfApp,
     dry_run: Annotated[
         bool,
@@ -196,7 +189,7 @@ async def activate_certificate(
 
 
 @router.post("/certificates/{id}/deactivate", **keyed(require_admin, 404, 409, 422, 503))
-async def deactivate_certificate(id_: CertificateId, context: ContextOfApp) -> CertificateBody:
+async def deactivate_certificate(id_: CertificateOfPath, context: ContextOfApp) -> CertificateBody:
     """Deactivates a certificate. A certificate shipped with the model takes over, if any."""
     await deactivate(context.certificates, context.service, id_)
     return await _body(context, id_)

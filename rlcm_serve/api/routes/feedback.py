@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from rlcm_serve.api.access import MayLabel, keyed, require_label
 from rlcm_serve.api.bodies import parse_body
 from rlcm_serve.api.context import ContextOfApp
-from rlcm_serve.api.media import JSON, media_type, unsupported
+from rlcm_serve.api.media import JSON, NDJSON, media_type, unsupported
 from rlcm_serve.api.monitoring.feedback import monitoring_of, take_labels
 from rlcm_serve.api.wire.base import inline_schema
 from rlcm_serve.api.wire.certificates import iso
@@ -28,7 +28,6 @@ from rlcm_serve.wrong_values import remedy_of
 
 router = APIRouter(tags=["monitoring"])
 
-NDJSON = "application/x-ndjson"
 _LINE = FeedbackItem(id="chatcmpl-019aae2fb9c09f86d081884c7d659a2f", right=True)
 _REQUEST: dict[str, Any] = {
     "requestBody": {

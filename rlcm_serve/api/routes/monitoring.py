@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 
 from rlcm_serve.api.access import (
     MayAdminister,
@@ -20,15 +20,13 @@ from rlcm_serve.api.context import ContextOfApp
 from rlcm_serve.api.monitoring.answers import recent_answer
 from rlcm_serve.api.monitoring.feedback import monitoring_of
 from rlcm_serve.api.monitoring.figures import monitoring_body
+from rlcm_serve.api.routes.parameters import CertificateOfPath
 from rlcm_serve.api.wire.monitoring.answers import RecentAnswers
 from rlcm_serve.api.wire.monitoring.figures import MonitoringBody
 from rlcm_serve.store.activation import restore
 from rlcm_serve.store.answers.recent import LabelFilter, Wanted, recent_answers
 
 router = APIRouter(tags=["monitoring"])
-CertificateId = Annotated[
-    str, Path(alias="id", description="Id of the certificate.", examples=["571b667eda0c"])
-]
 Outcome = Literal["answered", "abstained"]
 
 
@@ -94,7 +92,7 @@ async def read_answers(
 
 @router.post("/certificates/{id}/restore", **keyed(require_admin, 404, 409, 422))
 async def restore_certificate(
-    id_: CertificateId, context: ContextOfApp, caller: MayAdminister
+    id_: CertificateOfPath, context: ContextOfApp, caller: MayAdminister
 ) -> MonitoringBody:
     """Puts the policies of a withdrawn certificate back, without a guarantee, and on record.
 

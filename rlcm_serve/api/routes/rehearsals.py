@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter
 
 from calibration.certificate.levels import CertifiedLevel
 from rlcm_serve.api.access import MayAdminister, keyed, require_admin, require_metrics
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.monitoring.rehearsals import Rehearsals
+from rlcm_serve.api.routes.parameters import CertificateOfPath
 from rlcm_serve.api.wire.monitoring.rehearsals import RehearsalBody, RehearsalsBody
 from rlcm_serve.errors import NotFound
 from rlcm_serve.store.rehearsals.figures import LevelRehearsed
 
 router = APIRouter(tags=["monitoring"])
-CertificateId = Annotated[
-    str, Path(alias="id", description="Id of the certificate.", examples=["571b667eda0c"])
-]
 
 
 @router.get("/rehearsals", **keyed(require_metrics))
@@ -35,14 +32,14 @@ async def list_rehearsals(context: ContextOfApp) -> RehearsalsBody:
 
 
 @router.get("/certificates/{id}/rehearsal", **keyed(require_metrics, 404, 422))
-async def read_rehearsal(id_: CertificateId, context: ContextOfApp) -> RehearsalBody:
+async def read_rehearsal(id_: CertificateOfPath, context: ContextOfApp) -> RehearsalBody:
     """Returns what a rehearsed certificate would have saved, answered and lost."""
     return await _body(context, id_)
 
 
 @router.post("/certificates/{id}/rehearsal", **keyed(require_admin, 404, 409, 422, 503))
 async def start_rehearsal(
-    id_: CertificateId, context: ContextOfApp, caller: MayAdminister
+    id_: CertificateOfPath, context: ContextOfApp, caller: MayAdminister
 ) -> RehearsalBody:
     """Starts to judge a stored certificate on live answers. Questions are answered as before.
 
@@ -53,7 +50,7 @@ async def start_rehearsal(
 
 
 @router.delete("/certificates/{id}/rehearsal", **keyed(require_admin, 404, 422, 503))
-async def stop_rehearsal(id_: CertificateId, context: ContextOfApp) -> RehearsalBody:
+async def stop_rehearsal(id_: CertificateOfPath, context: ContextOfApp) -> RehearsalBody:
     """Ends a rehearsal. Its figures stay."""
     await _rehearsals(context).stop(id_)
     return await _body(context, id_)

@@ -68,17 +68,13 @@ MAX_GROUP_SIZE_TEXT = (
     "Largest number of problems that a group can have, decided before labels are seen. Required if "
     "groups differ in size and `average` is `problems`."
 )
+CERTIFICATE_TEXT = "Id of the certificate: the first 12 characters of its SHA-256 digest."
 ISO_TEXT = "as an ISO 8601 time in UTC."
 
 ExitName = Literal["high", "low", "natural", "budget", "cancelled"]
 Scalars = dict[str, bool | int | float]
 
-CertificateId = Annotated[
-    str,
-    described(
-        "Id of the certificate: the first 12 characters of its SHA-256 digest.", "571b667eda0c"
-    ),
-]
+CertificateId = Annotated[str, described(CERTIFICATE_TEXT, "571b667eda0c")]
 AveragedOver = Annotated[str, described(AVERAGE_TEXT, "problems")]
 BoundedRisk = Annotated[str, described(RISK_TEXT, "selective")]
 PromiseKind = Annotated[str, described(PROMISE_TEXT, "simultaneous")]

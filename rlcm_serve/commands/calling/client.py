@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SERVICE, _KEY = CLIENT_VARIABLES
 SERVICE = "http://127.0.0.1:8000"
+JSON_LINES = {"content-type": "application/x-ndjson"}
 SECONDS = 60.0
 """For a response to begin, and between two parts of it."""
 LONGEST_PAUSE = 60.0

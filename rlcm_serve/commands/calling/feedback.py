@@ -15,6 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from rlcm_serve.commands.calling.client import (
+    JSON_LINES,
     SERVICE,
     KeyOption,
     ServiceOption,
@@ -52,8 +53,7 @@ def feedback(
     total: dict[str, Any] = {}
     with client_of(service, key) as client, _opened(file) as lines:
         for part in _parts(lines):
-            headers = {"content-type": "application/x-ndjson"}
-            said = call(client, "POST", "/feedback", tries=TRIES, content=part, headers=headers)
+            said = call(client, "POST", "/feedback", tries=TRIES, content=part, headers=JSON_LINES)
             total = {name: value + total.get(name, type(value)()) for name, value in said.items()}
     if as_json:
         typer.echo(json.dumps(total))

@@ -9,10 +9,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from rlcm_serve.commands.calling.client import SERVICE, KeyOption, ServiceOption, call, client_of
+from rlcm_serve.commands.calling.client import (
+    JSON_LINES,
+    SERVICE,
+    KeyOption,
+    ServiceOption,
+    call,
+    client_of,
+)
 from rlcm_serve.commands.options import JsonOption
 
-_LINES = {"Content-Type": "application/x-ndjson"}
 _ENDED = ("done", "failed", "cancelled")
 _LOOK_EVERY = 1.0
 
@@ -42,7 +48,7 @@ def recalibrate(
     console = Console(stderr=True)
     with client_of(service, key) as client:
         content: dict[str, Any] = (
-            {} if data is None else {"content": data.read_bytes(), "headers": _LINES}
+            {} if data is None else {"content": data.read_bytes(), "headers": JSON_LINES}
         )
         job = call(client, "POST", "/calibrations", params={"replace": certificate}, **content)
         shown = set[tuple[str, str]]()
