@@ -4,14 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import special
-
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.design import Design
 from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel
 from calibration.errors import CalibrationError
+from calibration.metrics.share_intervals import shares_over_problems
 from calibration.policy.exit_rule import ExitPolicy, ExitReason
 from calibration.policy.exit_search import find_exits
 from calibration.simulation.groups import Groups
@@ -20,11 +17,6 @@ from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import RISKS, SELECTIVE, Risk, risk_named
 from calibration.traces.traces import Traces
-
-CONFIDENCE = 0.95
-"""Confidence level of the intervals."""
-_ROUNDING = 1e-9
-"""Half an interval that comes from rounding: of units that are alike, not of ones that differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +31,8 @@ class Evaluation:
         n_units: exchangeable units.
         n_draws: simulated questions: all draws of all problems.
         realised_risk: realised risk; None if nothing was answered.
-        risk_interval: its 95% interval: Clopper-Pearson for losses of 0 or 1, and where all units
-            have the same risk; otherwise normal, which is approximate and too narrow for few units.
+        risk_interval: its 95% interval (`calibration.metrics.share_intervals`): Clopper-Pearson for
+            losses of 0 or 1, otherwise with an effective number of questions.
         answered_share: share of questions answered.
         right_share: share of questions answered correctly.
         tokens: reasoning and answer tokens per question, all samples together.
@@ -87,7 +79,8 @@ def evaluate(
     procedure = procedure or Procedure()
     measured = replay(traces, policies, risk, procedure, groups)
     exits_T = _exits(traces, policies)
-    intervals_T = _intervals(measured.losses)
+    draws = int((traces.rollouts_P // procedure.samples).sum())
+    intervals_T = _intervals(measured.losses, draws)
     return [
         Evaluation(
             n_units=measured.losses.n_units,
@@ -207,28 +200,11 @@ def _exits(traces: Traces, policies: Sequence[ExitPolicy]) -> list[dict[ExitReas
     return [dict(zip(ExitReason, map(int, counts), strict=True)) for counts in counts_T]
 
 
-def _intervals(losses: Losses) -> list[tuple[float, float] | None]:
-    from statsmodels.stats.proportion import proportion_confint  # a third of a second
-
-    weight_T, loss_T = losses.total_weight_T, losses.total_loss_T
-    answered_T = np.where(weight_T > 0, weight_T, 1)  # without answers there is no interval
-    lower_T, upper_T = proportion_confint(loss_T, answered_T, 1 - CONFIDENCE, "beta")
-    if not losses.binary:
-        half_T = special.ndtri((1 + CONFIDENCE) / 2) * _standard_errors(losses)
-        # No spread is no knowledge of it: then as if the answers had been single questions.
-        differ_T = half_T > _ROUNDING
-        lower_T = np.where(differ_T, np.maximum(losses.risk_T - half_T, 0.0), lower_T)
-        upper_T = np.where(differ_T, np.minimum(losses.risk_T + half_T, 1.0), upper_T)
-    return [
-        (float(lower), float(upper)) if weight > 0 else None
-        for lower, upper, weight in zip(lower_T, upper_T, weight_T, strict=True)
-    ]
-
-
-def _standard_errors(losses: Losses) -> NDArray[np.float64]:
-    """Standard errors of the empirical risk, a ratio of means, by the delta method."""
-    residual_UT = losses.loss_UT - losses.risk_T * losses.weight_UT
-    n = losses.n_units
-    spread_T = residual_UT.std(axis=0, ddof=1) if n > 1 else np.ones(losses.n_policies)
-    mean_weight_T = np.maximum(losses.total_weight_T / n, np.finfo(np.float64).tiny)
-    return np.asarray(spread_T / np.sqrt(n) / mean_weight_T, dtype=np.float64)
+def _intervals(losses: Losses, draws: int) -> list[tuple[float, float] | None]:
+    """The interval of each policy's risk, given the number of independent draws."""
+    found = []
+    for loss_U, weight_U in zip(losses.loss_UT.T, losses.weight_UT.T, strict=True):
+        answered = round(draws * float(weight_U.mean()))
+        (risk,) = shares_over_problems(loss_U[:, None], weight_U, rollouts=answered)
+        found.append(None if risk.low is None or risk.high is None else (risk.low, risk.high))
+    return found

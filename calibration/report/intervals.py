@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from calibration.certificate.evaluate import CONFIDENCE
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.share_intervals import shares_over_problems
+from calibration.metrics.share_intervals import ERROR, shares_over_problems
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.groups import Groups
 from calibration.simulation.procedure import Procedure, simulate
@@ -87,5 +86,5 @@ def ratio_interval(part_U: NDArray[np.float64], whole_U: NDArray[np.float64]) ->
     ratio = float(part_U.sum() / whole_U.sum())
     residual_U = part_U - ratio * whole_U
     error = float(residual_U.std(ddof=1) / np.sqrt(n_units) / whole_U.mean())
-    half = float(special.stdtrit(n_units - 1, (1 + CONFIDENCE) / 2)) * error
+    half = float(special.stdtrit(n_units - 1, 1 - ERROR / 2)) * error
     return max(0.0, ratio - half), ratio + half
