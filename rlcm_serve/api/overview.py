@@ -194,7 +194,7 @@ def _certificate(
         profiles=list(guarantees.profiles_of(certificate.id)),
         verified=guarantees.verified(certificate.id).value,
         caveats=list(guarantees.caveats(certificate.id)),
-        has_exhibit=has_report,
+        has_report=has_report,
         levels=[
             _level(level, _served(readout, certificate, level)) for level in certificate.levels
         ],

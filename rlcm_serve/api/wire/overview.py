@@ -150,7 +150,7 @@ class CertificateNow(Wire):
     )
     """How the engine departs from the one that the certificate was fitted on; empty if it does
     not. Each says whether the answers still have the guarantee."""
-    has_exhibit: bool = Field(examples=[True])
+    has_report: bool = Field(examples=[True])
     """Whether `/certificates/{id}/report` has report data for this certificate."""
     levels: list[LevelNow] = Field(examples=[[_LEVEL_EXAMPLE]])
     """Levels of the certificate, by ascending alpha."""

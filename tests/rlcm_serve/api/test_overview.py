@@ -129,7 +129,7 @@ async def test_its_counts_are_those_of_the_metrics(running: Running) -> None:
 async def test_active_certificates_say_what_to_expect(running: Running) -> None:
     (shown,) = (await overview(running))["certificates"]
     assert (shown["id"], shown["n"], shown["vote"]) == (ONE.id, 1, "confidence")
-    assert (shown["max_tokens"], shown["has_exhibit"]) == (96, False)
+    assert (shown["max_tokens"], shown["has_report"]) == (96, False)
     infeasible, certified, _ = shown["levels"]
     assert (infeasible["certified"], infeasible["expected_tokens"]) == (False, None)
     assert infeasible["share_abstained"] is None
@@ -159,7 +159,7 @@ async def test_beside_them_is_what_calibration_gave_under_the_same_levels(
         assert (await running.solve(alpha=0.4, seed=1)).status_code == 200
         found = await overview(running)
     (shown,) = found["certificates"]
-    assert shown["has_exhibit"]
+    assert shown["has_report"]
     served = {level["alpha"]: level["questions"] for level in shown["levels"]}
     assert sum(served.values()) == 4
     expected = [0.0] * 20
