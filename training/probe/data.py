@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +19,12 @@ from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.recording.inputs import ProbeRollout, inputs_beside, map_inputs
 from training.errors import TrainingRefused
 
+_Name = TypeVar("_Name", bound=Hashable)
 Rows = npt.NDArray[np.float32]
 
 FIT_SHARE = 0.8
-"""Share of the problems that fit a probe; the others choose its epoch and measure it."""
+"""Share of the units (problems, or groups of them) that fit a probe; the others choose its epoch
+and measure it."""
 
 _CHUNK = 8192
 """Cuts that are read from the file at one time: 128 MiB of states of size 4096."""
@@ -35,10 +38,12 @@ class ProbeData:
         hidden_NH: final-layer state (after the final norm) at the last token of the prefix,
             float32. It may be a file that is mapped into memory.
         target_N: Y_b in [0, 1], float32.
-        problem_N: index of the problem. A split keeps all cuts of one problem together.
+        problem_N: index of the problem.
         tokens_N: reasoning tokens before the cut.
         statistics_NS: the `STATISTICS` of the tokens before the cut, float32; None if they were not
             recorded.
+        unit_N: index of the problem's group, or of a problem without one. A split keeps all cuts of
+            a unit together. None if each problem is a unit of its own.
     """
 
     hidden_NH: Tensor
@@ -46,6 +51,7 @@ class ProbeData:
     problem_N: Tensor
     tokens_N: Tensor
     statistics_NS: Tensor | None = None
+    unit_N: Tensor | None = None
 
     def inputs(self, names: ProbeInputs, rows_B: Tensor) -> Tensor:
         """What a probe with these inputs reads at some of the cuts, one after the other (B, I).
@@ -102,15 +108,17 @@ def read_probe_data(recordings: Sequence[ProbeRollout], inputs: Path) -> ProbeDa
     if not is_finite_N.any():
         raise TrainingRefused(f"{inputs} holds no finite inputs: delete it, and record again")
     rows_ND = torch.from_numpy(_view(source_RD, row_N[is_finite_N]))
-    problems = {name: i for i, name in enumerate(dict.fromkeys(r.problem_id for r in recordings))}
-    cuts = [(problems[r.problem_id], reading) for r in ordered for reading in r.readings]
+    problems = _numbered(r.problem_id for r in recordings)
+    units = _numbered(unit_of(r.group, r.problem_id) for r in recordings)
+    cuts = [(r, reading) for r in ordered for reading in r.readings]
     kept = [cut for cut, is_finite in zip(cuts, is_finite_N, strict=True) if is_finite]
     return ProbeData(
         hidden_NH=rows_ND[:, : -len(STATISTICS)],
         statistics_NS=rows_ND[:, -len(STATISTICS) :],
         target_N=torch.tensor([reading.share_correct for _, reading in kept]),
-        problem_N=torch.tensor([problem for problem, _ in kept]),
+        problem_N=torch.tensor([problems[r.problem_id] for r, _ in kept]),
         tokens_N=torch.tensor([reading.tokens for _, reading in kept]),
+        unit_N=torch.tensor([units[unit_of(r.group, r.problem_id)] for r, _ in kept]),
     )
 
 
@@ -131,6 +139,15 @@ def load_probe_data(journal: Path) -> ProbeData:
     return read_probe_data(recordings, inputs_beside(journal))
 
 
+def unit_of(group: str | None, problem: str) -> tuple[str, str]:
+    """What a split keeps together: the group of a problem, or the problem if it has none."""
+    return ("problem", problem) if group is None else ("group", group)
+
+
+def _numbered(names: Iterable[_Name]) -> dict[_Name, int]:
+    return {name: i for i, name in enumerate(dict.fromkeys(names))}
+
+
 def _finite_rows(source_RD: Rows, row_N: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
     parts = np.array_split(row_N, math.ceil(len(row_N) / _CHUNK))
     return np.concatenate([np.isfinite(source_RD[part]).all(1) for part in parts])
@@ -144,30 +161,31 @@ def _view(source_RD: Rows, row_N: npt.NDArray[np.intp]) -> Rows:
     return source_RD[row_N]
 
 
-def problems_to_fit(problems: int, share: float = FIT_SHARE) -> int:
-    """How many of the problems the fit gets; the others validate it.
+def units_to_fit(units: int, share: float = FIT_SHARE) -> int:
+    """How many of the units, groups or single problems, the fit gets; the others validate it.
 
     Raises:
-        TrainingRefused: there are too few problems for both.
+        TrainingRefused: there are too few for both.
     """
-    count = round(share * problems)
-    if not 0 < count < problems:
+    count = round(share * units)
+    if not 0 < count < units:
         raise TrainingRefused(
-            f"{problems} problems cannot be split {share:.0%} to {1 - share:.0%} into problems "
-            "that fit a probe and problems that validate it: give at least 3, and 80 or more for "
-            "a probe of use"
+            f"{units} problems or groups of them cannot be split {share:.0%} to {1 - share:.0%} "
+            "into those that fit a probe and those that validate it: give at least 3, and 80 or "
+            "more for a probe of use"
         )
     return count
 
 
-def split_by_problem(data: ProbeData, share: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Masks over cuts for fitting (`share` of the problems) and validation.
+def split_by_unit(data: ProbeData, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Masks over cuts for fitting (`share` of the units) and validation.
 
     Raises:
-        TrainingRefused: there are too few problems for both.
+        TrainingRefused: there are too few units for both.
     """
-    problems = torch.unique(data.problem_N)
-    count = problems_to_fit(len(problems), share)
-    order = torch.randperm(len(problems), generator=torch.Generator().manual_seed(seed))
-    fit_N = torch.isin(data.problem_N, problems[order[:count]])
+    unit_N = data.problem_N if data.unit_N is None else data.unit_N
+    units = torch.unique(unit_N)
+    count = units_to_fit(len(units), share)
+    order = torch.randperm(len(units), generator=torch.Generator().manual_seed(seed))
+    fit_N = torch.isin(unit_N, units[order[:count]])
     return fit_N, ~fit_N

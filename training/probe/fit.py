@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rlcm_serve.engine.worker.probe import STATE_ALONE, Probe, ProbeInputs
-from training.probe.data import FIT_SHARE, ProbeData, chunks, split_by_problem
+from training.probe.data import FIT_SHARE, ProbeData, chunks, split_by_unit
 from training.probe.metrics import ProbeMetrics, measure_probe
 from training.probe.plain import mean_probe, plain_probe
 
@@ -55,7 +55,7 @@ def fit_probe(
     Raises:
         TrainingRefused: there are too few problems, or the data lack an input.
     """
-    fit_N, validation_N = split_by_problem(data, FIT_SHARE, training.seed)
+    fit_N, validation_N = split_by_unit(data, FIT_SHARE, training.seed)
     problem = _Problem(data, training.inputs, fit_N, validation_N)
     probe = mean_probe(
         [_fit_head(problem, training, head, report) for head in range(training.heads)]

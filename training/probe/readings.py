@@ -22,7 +22,7 @@ from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import to_rollouts
 from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from training.probe.data import FIT_SHARE, ProbeData, split_by_problem
+from training.probe.data import FIT_SHARE, ProbeData, split_by_unit
 
 
 def leave_readings(
@@ -59,7 +59,7 @@ def _validation_problems(
     recordings: Sequence[ProbeRollout], data: ProbeData, seed: int
 ) -> frozenset[str]:
     names = list(dict.fromkeys(recording.problem_id for recording in recordings))
-    _, validation_N = split_by_problem(data, FIT_SHARE, seed)
+    _, validation_N = split_by_unit(data, FIT_SHARE, seed)
     return frozenset(names[i] for i in torch.unique(data.problem_N[validation_N]).tolist())
 
 

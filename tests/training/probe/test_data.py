@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -53,6 +54,18 @@ def test_each_cut_has_its_inputs_target_and_problem(tmp_path: Path) -> None:
     picked = torch.tensor([7, 1])
     np.testing.assert_array_equal(found.inputs(STATE_ALONE, picked).numpy(), rows_RD[[7, 1], :H])
     np.testing.assert_array_equal(found.inputs(STATE_AND_TOKENS, picked).numpy(), rows_RD[[7, 1]])
+
+
+def test_problems_of_one_group_are_one_unit(tmp_path: Path) -> None:
+    write(tmp_path / "x", 4)
+    names = {"a": "g", "b": None, "c": "g", "g": None}
+    recordings = [
+        msgspec.structs.replace(a_recording(name, first, 1), group=group)
+        for first, (name, group) in enumerate(names.items())
+    ]
+    found = read_probe_data(recordings, tmp_path / "x")
+    assert found.unit_N is not None
+    assert found.unit_N.tolist() == [0, 1, 0, 2]
 
 
 def test_rows_of_rollouts_that_are_not_wanted_are_left_out(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from torch import nn
 from rlcm_serve.engine.worker.probe import STATE_AND_TOKENS, Probe
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from training.errors import TrainingRefused
-from training.probe.data import ProbeData, split_by_problem
+from training.probe.data import ProbeData, split_by_unit
 from training.probe.fit import ProbeTraining, fit_probe
 from training.probe.metrics import measure_probe
 from training.probe.plain import plain_probe
@@ -37,23 +37,34 @@ def planted() -> ProbeData:
 
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_a_split_never_parts_a_problem(planted: ProbeData, share: float) -> None:
-    fit_N, validation_N = split_by_problem(planted, share, seed=3)
+    fit_N, validation_N = split_by_unit(planted, share, seed=3)
     assert torch.equal(fit_N, ~validation_N)
     fit, validation = (set(planted.problem_N[on].tolist()) for on in (fit_N, validation_N))
     assert not fit & validation
     assert len(fit) == share * 200
 
 
+def test_a_split_never_parts_a_group(planted: ProbeData) -> None:
+    grouped = replace(planted, unit_N=planted.problem_N // 4)
+    fit_N, validation_N = split_by_unit(grouped, 0.8, seed=3)
+    fit, validation = (set(grouped.unit_N[on].tolist()) for on in (fit_N, validation_N))
+    assert not fit & validation
+    assert len(fit) == 0.8 * 50
+
+
 def test_a_splits_seed_decides(planted: ProbeData) -> None:
-    first, again, other = (split_by_problem(planted, 0.8, seed)[0] for seed in (0, 0, 1))
+    first, again, other = (split_by_unit(planted, 0.8, seed)[0] for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
 def test_too_few_problems_cannot_be_split() -> None:
     one = ProbeData(torch.zeros(5, 2), torch.zeros(5), torch.zeros(5), torch.zeros(5))
-    with pytest.raises(TrainingRefused, match=r"1 problems cannot be split 80% to 20%.*at least 3"):
-        split_by_problem(one, 0.8, seed=0)
+    with pytest.raises(
+        TrainingRefused,
+        match=r"1 problems or groups .* 80% to 20% .*at least 3",
+    ):
+        split_by_unit(one, 0.8, seed=0)
 
 
 def test_folding_the_standardisation_changes_nothing(planted: ProbeData) -> None:
