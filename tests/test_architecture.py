@@ -28,7 +28,6 @@ CALIBRATION_MAY_IMPORT = {
     "numpy",
     "pyarrow",
     "scipy",
-    "statsmodels",
 }
 ONLY_IN = {
     "vllm": ("rlcm_serve.engine", "studies.serving"),
@@ -45,6 +44,7 @@ ONLY_IN = {
     "cryptography": ("rlcm_serve.signing", "rlcm_serve.evidence"),
     "prometheus_client": ("rlcm_serve.telemetry", "studies.serving"),
     "opentelemetry": ("rlcm_serve.telemetry",),
+    "statsmodels": ("studies.paper",),
 }
 
 
