@@ -147,11 +147,11 @@ def test_canonical_forms_need_no_worker() -> None:
 
 
 def test_a_comparison_without_end_is_cut_off_and_the_next_one_works() -> None:
-    with AnswerGrader(time_limit=0.5) as grader:
+    with AnswerGrader(time_limit=2.0) as grader:
         assert grader.equal(*FIRST)
         begin = time.monotonic()
         assert not grader.equal(ENDLESS, r"\sqrt2")
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < 6
         assert grader.equal(ENDLESS, ENDLESS), "the same text is equal, however hard to compute"
         assert grader.equal(*SECOND)
 
@@ -264,7 +264,7 @@ def test_a_comparison_whose_worker_is_killed_is_repeated() -> None:
 
 def test_a_worker_that_is_stopped_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlcm_serve.answers.grader._GRACE", 0.5)
-    with Struck([], time_limit=0.5) as grader:
+    with Struck([], time_limit=2.0) as grader:
         assert grader.equal(*FIRST)
         grader.workers[0].send_signal(signal.SIGSTOP)
         assert grader.equal(*SECOND)
