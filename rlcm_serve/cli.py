@@ -66,9 +66,9 @@ def build_app() -> typer.Typer:
     import rlcm_serve
     from rlcm_serve import commands
     from rlcm_serve.commands.certificates import extend, fit, plan, report, verify
-    from rlcm_serve.commands.options import EngineCommand
+    from rlcm_serve.commands.options import Commands, EngineCommand
 
-    app = typer.Typer(no_args_is_help=True, pretty_exceptions_show_locals=False)
+    app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
 
     def show_version(wanted: bool) -> None:
         if wanted:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from rlcm_serve.core import MAX_TEMPERATURE
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.wrong_values import remedy_of
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
@@ -85,6 +86,25 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", help="Show vLLM's outp
 VllmArguments = Annotated[
     list[str] | None, typer.Argument(help="Engine arguments for vLLM, after `--`.")
 ]
+
+
+class Commands(TyperGroup):
+    """Commands that name the wrong value of an option, and say what to give instead."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command.
+
+        Raises:
+            click.UsageError: its options are wrong.
+        """
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            told = getattr(error.__cause__, "errors", None)  # pydantic's, which names types
+            if told is not None:
+                found = told()[0]
+                error.message = f"it is {found['input']!r}: {remedy_of(found)}"
+            raise
 
 
 class EngineCommand(TyperCommand):

@@ -113,6 +113,19 @@ def test_a_wrong_option_is_a_usage_error(rlcm: Rlcm, command: str) -> None:
     assert "Usage" in err
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("fit x --alpha few --out z", "Invalid value for '--alpha': it is 'few': give a number"),
+        ("collect --rollouts 0", "'--rollouts': it is '0': give 1 or more"),
+        ("train rl --steps 1.5", "'--steps': it is '1.5': give a whole number"),
+    ],
+)
+def test_the_wrong_value_of_an_option_is_named(rlcm: Rlcm, command: str, said: str) -> None:
+    _, _, err = rlcm(command)
+    assert said in " ".join(err.replace("│", " ").split())
+
+
 @pytest.mark.parametrize("command", ["serve", "ray serve", "collect --data x --out y", "doctor"])
 @pytest.mark.parametrize("option", ["--tensor-parallel-size", "--max-model-len", "--seed"])
 def test_an_option_of_vllm_is_said_to_go_after_two_dashes(
