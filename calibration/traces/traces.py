@@ -23,6 +23,11 @@ from calibration.traces.fingerprint import Effect, Fingerprint
 from calibration.traces.table import KIND, KNOWN, Rollout, fingerprint_of, to_table
 
 
+def unit_of(problem_id: str, group: str | None) -> str:
+    """The name of a problem's exchangeable unit: its group, or the problem itself."""
+    return f"problem {problem_id}" if group is None else f"group {group}"
+
+
 @dataclass(frozen=True, eq=False)  # no slots, so that it can cache its content
 class Traces:
     """Full rollouts (R) of problems (P), with a reading of the confidence in each column (C).
@@ -114,7 +119,7 @@ class Traces:
     def units(self) -> tuple[str, ...]:
         """The exchangeable unit of each problem: its group, or the problem itself."""
         return tuple(
-            f"problem {problem_id}" if group is None else f"group {group}"
+            unit_of(problem_id, group)
             for problem_id, group in zip(self.problem_ids, self.groups, strict=True)
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibration.traces.traces import unit_of
 from rlcm_serve.familiarity.cutoff import fewest_ranking_problems, flagged_ranks
 from rlcm_serve.familiarity.familiarity import Familiarity, FamiliarityConfig
 from rlcm_serve.familiarity.score import Floats, StateScore
@@ -50,10 +51,7 @@ def split_problems(
     Raises:
         TrainingRefused: there are too few problems for either.
     """
-    units = [
-        f"problem {id_}" if group is None else f"group {group}"
-        for id_, group in zip(problem_ids, groups, strict=True)
-    ]
+    units = [unit_of(id_, group) for id_, group in zip(problem_ids, groups, strict=True)]
     order = sorted(set(units), key=lambda unit: _hash(f"{fit.seed} {unit}"))
     for_reference = set(order[: len(order) // 2])
     reference = [i for i, unit in enumerate(units) if unit in for_reference]

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from calibration.traces.traces import unit_of
 from rlcm_serve.engine.worker.probe import Probe, ProbeInput, ProbeInputs
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.recording.inputs import ProbeRollout, inputs_beside, map_inputs
 from training.errors import TrainingRefused
 
-_Name = TypeVar("_Name", bound=Hashable)
 Rows = npt.NDArray[np.float32]
 
 FIT_SHARE = 0.8
@@ -109,7 +108,7 @@ def read_probe_data(recordings: Sequence[ProbeRollout], inputs: Path) -> ProbeDa
         raise TrainingRefused(f"{inputs} holds no finite inputs: delete it, and record again")
     rows_ND = torch.from_numpy(_view(source_RD, row_N[is_finite_N]))
     problems = _numbered(r.problem_id for r in recordings)
-    units = _numbered(unit_of(r.group, r.problem_id) for r in recordings)
+    units = _numbered(unit_of(r.problem_id, r.group) for r in recordings)
     cuts = [(r, reading) for r in ordered for reading in r.readings]
     kept = [cut for cut, is_finite in zip(cuts, is_finite_N, strict=True) if is_finite]
     return ProbeData(
@@ -118,7 +117,7 @@ def read_probe_data(recordings: Sequence[ProbeRollout], inputs: Path) -> ProbeDa
         target_N=torch.tensor([reading.share_correct for _, reading in kept]),
         problem_N=torch.tensor([problems[r.problem_id] for r, _ in kept]),
         tokens_N=torch.tensor([reading.tokens for _, reading in kept]),
-        unit_N=torch.tensor([units[unit_of(r.group, r.problem_id)] for r, _ in kept]),
+        unit_N=torch.tensor([units[unit_of(r.problem_id, r.group)] for r, _ in kept]),
     )
 
 
@@ -139,12 +138,7 @@ def load_probe_data(journal: Path) -> ProbeData:
     return read_probe_data(recordings, inputs_beside(journal))
 
 
-def unit_of(group: str | None, problem: str) -> tuple[str, str]:
-    """What a split keeps together: the group of a problem, or the problem if it has none."""
-    return ("problem", problem) if group is None else ("group", group)
-
-
-def _numbered(names: Iterable[_Name]) -> dict[_Name, int]:
+def _numbered(names: Iterable[str]) -> dict[str, int]:
     return {name: i for i, name in enumerate(dict.fromkeys(names))}
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from rich.console import Console
 
+from calibration.traces.traces import unit_of
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.recording.inputs import inputs_beside
 from rlcm_serve.recording.offline import record_inputs
 from rlcm_serve.recording.problems import read_problems
 from training.folders import require_writable
 from training.probe.card import write_probe_card
-from training.probe.data import read_probe_data, unit_of, units_to_fit
+from training.probe.data import read_probe_data, units_to_fit
 from training.probe.fit import ProbeTraining, fit_probe
 from training.probe.metrics import ProbeMetrics
 from training.probe.readings import leave_readings
@@ -54,7 +55,7 @@ def train_probe(settings: EngineSettings, run: ProbeRun, console: Console) -> Pr
         RequestRefused, Conflict, ModelRefused, EngineDead: as `record_inputs`.
     """
     problems = read_problems(run.data)
-    units_to_fit(len({unit_of(one.group, one.id) for one in problems}))
+    units_to_fit(len({unit_of(one.id, one.group) for one in problems}))
     require_writable(run.out)
     identity, recordings = asyncio.run(
         record_inputs(settings, run.data, run.journal, run.rollouts, run.samples, console)

@@ -62,7 +62,7 @@ def test_too_few_problems_cannot_be_split() -> None:
     one = ProbeData(torch.zeros(5, 2), torch.zeros(5), torch.zeros(5), torch.zeros(5))
     with pytest.raises(
         TrainingRefused,
-        match=r"1 problems or groups .* 80% to 20% .*at least 3",
+        match=r"1 problems or groups of them cannot be split 80% to 20%.*at least 3",
     ):
         split_by_unit(one, 0.8, seed=0)
 
