@@ -57,7 +57,7 @@ export function demoView(demo, onAsk, kind) {
     "section",
     { class: "demo", "aria-labelledby": "demo-title" },
     h("h1", { id: "demo-title" }, "Say how often an answer may be wrong. Watch the model decide when to stop."),
-    h("p", { class: "demo-intro" }, "While it thinks, the model’s confidence is read: sure enough, it answers; too unsure, it abstains (gives no answer). A smaller α allows fewer wrong answers."),
+    h("p", { class: "demo-intro" }, "While it thinks, its confidence is read: sure enough, it answers; too unsure, it abstains (no answer). A smaller α allows fewer wrong answers."),
     alpha.element,
     h(
       "div",
