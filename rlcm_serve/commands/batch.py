@@ -46,10 +46,15 @@ class Batch:
         """The batch that the options name.
 
         Raises:
-            RequestRefused: the file holds no questions, or `out` can take no single rows.
+            RequestRefused: the file holds no questions, or `out` is that file or can take no single
+                rows.
         """
         suffix = PARQUET if file.suffix == PARQUET else ".jsonl"
         out = out or file.with_suffix(f".answers{suffix}")
+        if out.exists() and out.samefile(file):
+            raise RequestRefused(
+                "out", f"out is {out}, the file of questions: give another file for the answers"
+            )
         if unordered and out.suffix == PARQUET:
             raise RequestRefused(
                 "out",

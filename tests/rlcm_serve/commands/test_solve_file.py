@@ -59,6 +59,16 @@ def test_answers_as_they_come_cannot_be_parquet(tmp_path: Path) -> None:
     assert ordered.kept.name == "a.journal.jsonl"
 
 
+def test_the_questions_are_not_overwritten_by_their_answers(tmp_path: Path) -> None:
+    file, link = tmp_path / "questions.jsonl", tmp_path / "link.jsonl"
+    file.write_text('{"problem": "What?"}')
+    link.symlink_to(file)
+    for out in (file, link):
+        for unordered in (False, True):
+            with pytest.raises(RequestRefused, match="the file of questions"):
+                Batch.of(file, out, unordered=unordered, concurrency=1)
+
+
 def test_answers_have_the_format_of_the_questions_unless_told_otherwise(tmp_path: Path) -> None:
     text, table = tmp_path / "questions.txt", tmp_path / "questions.parquet"
     text.write_text('{"problem": "What?"}')
