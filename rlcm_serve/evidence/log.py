@@ -87,7 +87,7 @@ class EvidenceLog:
         self._on_batch, self._segment_bytes = on_batch, segment_bytes
         self._sequence, self._previous = 0, NOTHING
         self._failed_at = float("-inf")
-        self._engines: set[str] = set()
+        self._engines: set[str] = set()  # those of the open segment
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         try:
             after = self._finish_others()
@@ -213,7 +213,10 @@ class EvidenceLog:
         self._sequence, self._previous = sequence, previous
 
     def _open_segment(self) -> None:
-        """Begins a segment. If it cannot be opened, the one before stays the open one."""
+        """Begins a segment. If it cannot be opened, the one before stays the open one.
+
+        Each segment has the records of its engines, because earlier ones may be deleted.
+        """
         segment = chains.segment_path(self.chain, self._sequence + 1)
         file = os.open(segment, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         try:
@@ -222,6 +225,7 @@ class EvidenceLog:
             os.close(file)
             raise
         self._segment, self._file, self._size = segment, file, 0
+        self._engines = set()
         self._opened_at = time.monotonic()
 
     def _finish_others(self) -> chains.Head | None:

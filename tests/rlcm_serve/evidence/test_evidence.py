@@ -146,6 +146,8 @@ async def test_old_segments_are_cut_and_a_signed_head_stays(tmp_path: Path) -> N
     (report,) = whole(folder, trusted)
     assert (report.head, report.cut) == (before.head, int(segments[-1].stem) - 1)
     assert lookup.find(folder, ids[0], 1) is None
+    kinds = [json.loads(line)["kind"] for line in segments[-1].read_text().splitlines()]
+    assert kinds[0] == "engine", "the answers that are left can still be replayed"
     assert chains.cut(log.chain, later, key, keep_last=False) == 1
     with closing(EvidenceLog(folder, key=key, days=1)) as after:
         await keep(after, 1)
