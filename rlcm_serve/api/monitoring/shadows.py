@@ -9,7 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from rlcm_serve.admission import Admission
+from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.answers.profile_graders import verdicts_of
+from rlcm_serve.api.monitoring.grading import NICENESS
 from rlcm_serve.core import Solution
 from rlcm_serve.errors import NotReady, RequestRefused
 from rlcm_serve.monitoring.running.live import LiveMonitoring
@@ -96,14 +98,15 @@ class FullAnswerGrading:
         profiles = {one.profile.name: one.profile for one in identities}
         waiting = self._stored.ungraded([*profiles])
         until = time.monotonic() + GRADING_S
-        for one in sorted(waiting, key=lambda each: self._failures[each.id]):
-            if time.monotonic() > until:
-                return
-            self._grade(one, profiles[one.profile])
+        with AnswerGrader(niceness=NICENESS) as grader:  # live votes do not wait for this one
+            for one in sorted(waiting, key=lambda each: self._failures[each.id]):
+                if time.monotonic() > until:
+                    return
+                self._grade(one, profiles[one.profile], grader)
 
-    def _grade(self, one: Ungraded, profile: Profile) -> None:
+    def _grade(self, one: Ungraded, profile: Profile, grader: AnswerGrader) -> None:
         try:
-            verdicts = verdicts_of(profile, self._service.grader)
+            verdicts = verdicts_of(profile, grader)
             verdicts.check_reference(one.reference)
             right: bool | None = verdicts.equal(one.answer, one.reference)
         except Exception as error:  # a grader may be anybody's  # noqa: BLE001

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,9 +53,7 @@ class Grading:
 
     def __post_init__(self) -> None:
         stored = StoredShadows(self.database, texts=True)
-        service = SimpleNamespace(
-            guarantees=SimpleNamespace(identities=[IDENTITY]), grader=self.verdicts
-        )
+        service = SimpleNamespace(guarantees=SimpleNamespace(identities=[IDENTITY]))
         self.grade = FullAnswerGrading(stored, service).grade  # type: ignore[arg-type]
 
     def add(self, *references: str, profile: str = "default") -> None:
@@ -80,8 +79,10 @@ def failing(reference: str) -> None:
 
 
 @pytest.fixture
-def grading(tmp_path: Path) -> Grading:
-    return Grading(Database(f"sqlite:///{tmp_path}/rlcm.db"), Verdicts(failing))
+def grading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Grading:
+    verdicts = Verdicts(failing)
+    monkeypatch.setattr(shadows, "AnswerGrader", lambda niceness: nullcontext(verdicts))
+    return Grading(Database(f"sqlite:///{tmp_path}/rlcm.db"), verdicts)
 
 
 def test_a_reference_that_breaks_its_grader_lets_the_others_pass(grading: Grading) -> None:
@@ -102,9 +103,9 @@ def test_what_failed_comes_after_what_is_new(
     grading.add(str(FAILURES[0]))
     grading.grade()
     grading.add(str(FAILURES[0]), "8")
-    monkeypatch.setattr(shadows, "GRADING_S", -1)  # the time is up at once
-    grading.grade()
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(shadows, "GRADING_S", -1)  # the time is up at once
+        grading.grade()
     grading.grade()
     assert grading.verdicts.asked == [str(FAILURES[0]), "8", str(FAILURES[0])]
 
