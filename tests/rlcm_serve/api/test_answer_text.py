@@ -1,7 +1,9 @@
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calibration import ExitPolicy
+from rlcm_serve.api.wire.openai import answer_text
 from rlcm_serve.api.wire.openai.answer_text import AnswerStream, cut_at
 from rlcm_serve.core import Reading
 from rlcm_serve.events import CheckpointEvent, TokenEvent
@@ -35,6 +37,21 @@ def test_text_comes_as_soon_as_its_answer_is_certain_and_not_before() -> None:
     assert stream.take(end(0.6)) == "It"
     assert stream.take(TokenEvent(0, 1, "is", is_answer=True)) == " is"
     assert stream.take(TokenEvent(0, 1, "thinking")) == ""
+
+
+def test_whether_the_text_is_given_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer of thousands of tokens may follow a thousand readings, on the event loop."""
+    decided = []
+    decide = answer_text.answers_at_last
+    monkeypatch.setattr(
+        answer_text, "answers_at_last", lambda *given: decided.append(given) or decide(*given)
+    )
+    stream = AnswerStream(POLICY)
+    stream.take(CheckpointEvent(0, Reading(8, 0.6)))
+    stream.take(end(0.6))
+    for _ in range(10):
+        assert stream.take(TokenEvent(0, 1, "7", is_answer=True)) == "7"
+    assert len(decided) == 1
 
 
 def test_text_of_an_answer_that_is_withheld_is_never_sent() -> None:

@@ -10,9 +10,12 @@ from rlcm_serve.events import CheckpointEvent, Event, TokenEvent
 from rlcm_serve.solving.sample import answers_at_last
 
 
-def cut_at(text: str, stops: Sequence[str]) -> str:
-    """The text up to the stop sequence that is complete first, as for one who reads along."""
-    found = ((at + len(stop), at) for stop in stops if (at := text.find(stop)) >= 0)
+def cut_at(text: str, stops: Sequence[str], start: int = 0) -> str:
+    """The text up to the stop sequence that is complete first, as for one who reads along.
+
+    Those that begin before `start` do not count.
+    """
+    found = ((at + len(stop), at) for stop in stops if (at := text.find(stop, start)) >= 0)
     return text[: min(found, default=(len(text), len(text)))[1]]
 
 
@@ -30,6 +33,7 @@ class AnswerStream:
     def __init__(self, policy: ExitPolicy | None, stops: Sequence[str] = ()) -> None:
         self._policy, self._stops = policy, stops
         self._readings: list[Reading] = []
+        self._is_given = False
         self._written = ""
         self._sent = 0
 
@@ -38,16 +42,17 @@ class AnswerStream:
         match event:
             case CheckpointEvent(checkpoint=reading):
                 self._readings.append(reading)
+                self._is_given = (
+                    reading.is_final
+                    and self._policy is not None
+                    and answers_at_last(self._policy, self._readings)
+                )
             case TokenEvent(text=text, is_answer=True):
                 # White space around the text is not part of it.
                 self._written = (self._written + text) if self._written else text.lstrip()
             case _:
                 return ""
-        if self._policy is None or not self._readings or not self._readings[-1].is_final:
-            return ""
-        if not answers_at_last(self._policy, self._readings):
-            return ""
-        return self._send(self._safe())
+        return self._send(self._safe()) if self._is_given else ""
 
     def rest(self, text: str) -> str:
         """What is left to send of the whole text, which was cut already."""
@@ -59,10 +64,12 @@ class AnswerStream:
         return new
 
     def _safe(self) -> str:
-        """The text so far without an end that may change: blanks, or the start of a stop."""
+        """The text so far without an end that may change: blanks, or the start of a stop.
+
+        What was sent has no start of a stop at its end, so stops are looked for after it.
+        """
         text = self._written.rstrip()
-        cut = cut_at(text, self._stops)
-        if len(cut) < len(text):
+        if len(cut := cut_at(text, self._stops, self._sent)) < len(text):
             return cut
         begun = (
             length
