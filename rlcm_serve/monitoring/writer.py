@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from rlcm_serve.errors import DatabaseBusy, DatabaseRefused
 from rlcm_serve.monitoring.records import GivenAnswer
@@ -38,6 +39,7 @@ class AnswerWriter:
         self._write = write
         self._waiting: list[GivenAnswer] = []
         self._writing: asyncio.Task[None] | None = None
+        self._batch_over = asyncio.Event()
         self.lost = 0
         """Answers that were given up because the store could not be written for long."""
 
@@ -59,8 +61,11 @@ class AnswerWriter:
 
     async def written(self, seconds: float = _CLOSING) -> None:
         """Returns once all answers are stored that were taken before, or after this long."""
-        if self._writing is not None:
-            await asyncio.wait({self._writing}, timeout=seconds)
+        before = {answer.id for answer in self._waiting}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while before.intersection(answer.id for answer in self._waiting):
+                    await self._batch_over.wait()
 
     async def close(self) -> None:
         """Writes what waits; gives up after some seconds."""
@@ -86,6 +91,8 @@ class AnswerWriter:
                 continue
             written = {answer.id for answer in batch}
             self._waiting = [one for one in self._waiting if one.id not in written]
+            self._batch_over.set()  # wakes all who wait now
+            self._batch_over.clear()
             if has_failed:
                 _log.info("answers are stored again; %d were lost", self.lost)
             has_failed = False

@@ -81,3 +81,25 @@ async def test_what_waits_is_bounded_and_the_oldest_goes(monkeypatch: pytest.Mon
     await writer.written()
     assert written == ["chatcmpl-2", "chatcmpl-3", "chatcmpl-4"]
     assert writer.lost == 2
+
+
+async def test_only_answers_taken_before_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under steady traffic there is always one that is not stored yet."""
+    monkeypatch.setattr(module, "LINGER", 0.0)
+    stored: list[str] = []
+
+    async def write(answers: Sequence[GivenAnswer]) -> None:
+        await asyncio.sleep(0.01)
+        stored.extend(one.id for one in answers)
+        writer.put(answer(len(stored) + 1))  # the next one comes while this one is written
+
+    writer = AnswerWriter(write)
+    writer.put(answer(1))
+    await asyncio.sleep(0.03)
+    last = writer._waiting[-1].id
+    async with asyncio.timeout(2):
+        await writer.written(60)
+    assert last in stored
+    assert writer._waiting
+    if writer._writing is not None:
+        writer._writing.cancel()
