@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from rlcm_serve.answers.extraction.base import Extractor
 from rlcm_serve.errors import ProfileRefused
 
 PREFIX = "json:"
-MOST_TRIED = 100
-"""Braces at which an object is looked for, from the end of a text."""
-_BRACE = re.compile(r"\{")
+MOST_FAILURES = 100
+"""Braces that may begin an object and begin none. A text with more has no answer: each one may cost
+as much time as the whole text."""
+_BEGIN = re.compile(r'\{(?=[ \t\r\n]*+["}])')
 _BRACES = re.compile(r"[{}]")
 _SPACE = " \t\r\n"
 
@@ -61,13 +61,19 @@ class JsonExtractor(Extractor):
         return json.dumps({self._field: value}, ensure_ascii=False)
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The outermost JSON objects of a text."""
-    end = 0
-    for brace in [found.start() for found in _BRACE.finditer(text)][-MOST_TRIED:]:
-        if brace >= end and (decoded := _decode(text, brace)) is not None:
+def _objects(text: str) -> list[dict[str, Any]]:
+    """The outermost JSON objects of a text; none if more than `MOST_FAILURES` braces fail."""
+    objects: list[dict[str, Any]] = []
+    end = failures = 0
+    for brace in _BEGIN.finditer(text):
+        if brace.start() < end:
+            continue
+        if decoded := _decode(text, brace.start()):
             found, end = decoded
-            yield found
+            objects.append(found)
+        elif (failures := failures + 1) > MOST_FAILURES:
+            return []
+    return objects
 
 
 def _first_open(text: str) -> int:

@@ -234,3 +234,15 @@ def test_an_entry_point_names_an_extractor() -> None:
 def test_an_unknown_extractor_is_refused_with_the_choices(spec: str, told: str) -> None:
     with pytest.raises(ProfileRefused, match=f"extractor is.*{told}"):
         extractor_named(spec)
+
+
+def test_an_object_with_many_inside_it_is_still_the_outermost() -> None:
+    steps = [{"answer": step} for step in range(500)]
+    assert JSON.find(f"So {json.dumps({'answer': 7, 'steps': steps})}.") == "7"
+    assert JSON.find("\\frac{1}{2} " * 1000 + '{"answer": 8}') == "8"
+
+
+def test_braces_that_take_too_long_are_no_answer() -> None:
+    began = time.process_time()
+    assert JSON.find('{"a":' * 20_000 + '{"answer": 8}') is None
+    assert time.process_time() - began < 2
