@@ -14,6 +14,7 @@ from zlib import crc32
 
 from rlcm_serve.core import Question
 from rlcm_serve.ray.actors import Failure, engines_started, received, sent
+from rlcm_serve.recording.problems import plain_text
 from rlcm_serve.solving.batch.answers import Answering, Describe
 from rlcm_serve.solving.batch.questions import FileQuestion, QuestionRow
 from rlcm_serve.solving.service import Service
@@ -95,7 +96,7 @@ class Engines:
         await received(self._actor(question.problem).remember_declined.remote(question))
 
     def _actor(self, problem: str) -> Any:
-        return self.actors[crc32(problem.encode()) % len(self.actors)]
+        return self.actors[crc32(plain_text(problem).encode()) % len(self.actors)]
 
 
 @asynccontextmanager
