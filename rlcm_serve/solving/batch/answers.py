@@ -7,7 +7,7 @@ recognises the questions that were not answered.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -92,8 +92,11 @@ class Answering:
 
     async def remember_declined(self, question: FileQuestion) -> None:
         """Notes a question that an earlier run has asked, and that got no answer."""
-        asked = (await self.ready()).prepare(question.under(self.settings)).terms.asked
-        await self._unanswered.add(None, digest_of_ask(asked))
+        try:
+            prepared = (await self.ready()).prepare(question.under(self.settings))
+        except (Infeasible, RequestRefused):  # it was refused then too, and not asked
+            return
+        await self._unanswered.add(None, digest_of_ask(prepared.terms.asked))
 
     async def _solve(self, question: FileQuestion) -> dict[str, Any]:
         for _ in range(MOST_DEATHS):
@@ -121,7 +124,8 @@ async def solve_all(
 ) -> None:
     """Answers the rows that the journal does not hold yet.
 
-    The journal gets one row for each, as they end.
+    The journal gets one row for each, as they end. Until one is answered, failures wait: if all
+    fail, nothing is kept, and the next run asks again.
 
     Args:
         answering: answers one row.
@@ -138,23 +142,35 @@ async def solve_all(
         for row in questions:
             if states[row.number] == _DECLINED and row.question is not None:
                 await answering.remember_declined(row.question)
-    count, n_failed = questions.count - states.count(_MISSING), 0
+    count = questions.count - states.count(_MISSING)
+    has_worked = count > 0
+    failed: list[dict[str, Any]] = []
     progress(count, questions.count)
 
+    def keep(rows: Sequence[dict[str, Any]]) -> None:
+        nonlocal count
+        for row in rows:
+            journal.add(row)
+            count += 1
+            progress(count, questions.count)
+
     async def answer(row: QuestionRow) -> None:
-        nonlocal count, n_failed
+        nonlocal has_worked
         answered = await answering.answer(row)
-        n_failed += "error" in answered
-        if n_failed > count and n_failed >= MOST_FAILED_FIRST:
+        has_worked = has_worked or "error" not in answered
+        if has_worked:
+            keep([*failed, answered])
+            failed.clear()
+            return
+        failed.append(answered)
+        if len(failed) >= MOST_FAILED_FIRST:
             raise RequestRefused(
-                "file", f"the first {n_failed} rows all failed. The last: {answered['error']}"
+                "file", f"the first {len(failed)} rows all failed. The last: {answered['error']}"
             )
-        journal.add(answered)
-        count += 1
-        progress(count, questions.count)
 
     missing = (row for row in questions if states[row.number] == _MISSING)
     await run_all(missing, answer, concurrency)
+    keep(failed)
 
 
 def write_answers(questions: QuestionFile, journal: Journal, out: Path) -> BatchSummary:
@@ -186,11 +202,13 @@ def summary_of(journal: Journal) -> BatchSummary:
 
 
 def _states(journal: Journal, count: int) -> bytearray:
-    """For each row of the file: missing, done, or done without an answer."""
+    """For each row of the file: missing, done, or done without an answer.
+
+    A row that failed is of the last kind: its question may have been asked.
+    """
     states = bytearray(count)
     for row in journal.rows():
-        is_declined = "error" not in row and row["answer"] is None
-        states[row["row"]] = _DECLINED if is_declined else _DONE
+        states[row["row"]] = _DECLINED if row.get("answer") is None else _DONE
     return states
 
 

@@ -103,9 +103,22 @@ def test_a_question_that_cannot_be_answered_has_its_reason_and_the_others_go_on(
 def test_a_file_whose_first_questions_all_fail_ends(grader: AnswerGrader, tmp_path: Path) -> None:
     asked = written(tmp_path / "q", [row | {"problem": row["problem"] * 50} for row in ASKED])
     with Journal(tmp_path / "j", {}) as journal:
-        with pytest.raises(RequestRefused, match="over 100 tokens"):
+        with pytest.raises(RequestRefused, match=f"the first {MOST_FAILED_FIRST} rows all failed"):
             asyncio.run(solve_all(answering(ScriptedEngine(), grader), asked, journal))
-        assert len(list(journal.rows())) == MOST_FAILED_FIRST - 1
+        assert not [*journal.rows()], "so the next run asks all of them again"
+
+
+@pytest.mark.parametrize("count", [3, MOST_FAILED_FIRST - 1])
+def test_rows_that_fail_first_are_kept_once_one_is_answered_or_all_are_done(
+    grader: AnswerGrader, tmp_path: Path, count: int
+) -> None:
+    long = [{"problem": "What " * 101 + str(number)} for number in range(count)]
+    for name, rows in (("failed", long), ("mixed", [*long, *ASKED[:2]])):
+        asked = written(tmp_path / name, rows)
+        with Journal(tmp_path / f"{name}.j", {}) as journal:
+            asyncio.run(solve_all(answering(ScriptedEngine(), grader), asked, journal))
+            numbers = [row["row"] for row in journal.rows()]
+        assert sorted(numbers) == [*range(len(rows))]
 
 
 def promised(solution: Solution) -> dict[str, Any]:
@@ -130,6 +143,21 @@ def test_a_question_that_comes_again_in_the_file_gets_no_guarantee_unless_it_was
     assert [row["answer"] for row in again] == ["7", "7"]
     assert again[0]["why"].startswith("the question was asked before and not answered")
     assert again[1]["why"] is not None
+
+
+def test_a_question_whose_ask_failed_gets_no_guarantee_when_the_file_goes_on(
+    grader: AnswerGrader, tmp_path: Path
+) -> None:
+    asked = [{"id": "a", "problem": "What is 3?"}, {"id": "b", "problem": "What is 3?"}]
+    asked.append({"id": "long", "problem": "What " * 101})  # was never asked
+    with Journal(tmp_path / "j", {}) as journal:
+        failed = {"error": "the process that compares answers was killed"}
+        journal.add({"row": 0, "id": "a", **failed})
+        journal.add({"row": 2, "id": "long", "error": "the prompt has over 100 tokens"})
+        file = written(tmp_path / "q", asked)
+        asyncio.run(solve_all(answering(ScriptedEngine(), grader, promised), file, journal))
+        *_, again = journal.rows()
+    assert again["why"].startswith("the question was asked before and not answered")
 
 
 class Dying(ScriptedEngine):
