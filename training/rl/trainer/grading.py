@@ -21,7 +21,7 @@ RLCR_FORMAT = re.compile(
     r"\s*<answer>.*?</answer>\s*(<analysis>.*?</analysis>\s*)?<confidence>.*?</confidence>\s*",
     re.DOTALL,
 )
-"""RLCR's format after the thinking (arXiv 2507.16806); its longer form has an analysis."""
+"""RLCR's format (arXiv 2507.16806); its longer form has an analysis."""
 
 Ids = Sequence[int]
 
@@ -63,7 +63,7 @@ class RolloutGrader:
         return [
             GradedRollout(
                 is_right=is_right,
-                is_formatted=RLCR_FORMAT.fullmatch(text) is not None,
+                is_formatted=is_formatted(text, self.recipe.thinking.think_end is not None),
                 stated=verbalized(text),
                 target_B=target_B,
                 confidence_B=tuple(readings[:-1]),
@@ -101,6 +101,15 @@ class RolloutGrader:
     def _text(self, ids: Ids) -> str:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
+
+
+def is_formatted(text: str, marks_thinking: bool) -> bool:
+    """Whether a rollout's text has RLCR's format.
+
+    After a marked thinking it is the whole text. A model that marks none reasons before it.
+    """
+    start = 0 if marks_thinking else max(0, text.rfind("<answer>"))
+    return RLCR_FORMAT.fullmatch(text, start) is not None
 
 
 def grade_answers(

@@ -11,7 +11,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from rlcm_serve.evaluation.grading import grader_named
 from training.rl.settings import BudgetSettings, RunSettings
 from training.rl.trainer.forced_answers import Thinking
-from training.rl.trainer.grading import RolloutGrader
+from training.rl.trainer.grading import RolloutGrader, is_formatted
 from training.rl.trainer.recipe import Recipe
 from training.rl.trainer.step_clock import StepClock
 
@@ -68,6 +68,14 @@ def test_the_longer_form_has_an_analysis(rollout_grader: RolloutGrader) -> None:
     said = "<answer>\\boxed{7}</answer>\n<analysis>Easy.</analysis>\n<confidence>1</confidence>"
     (found,) = rollout_grader([ids(rollout_grader, f"Hm.</think>\n{said}{END}")], ["7"], [()], [[]])
     assert found.is_formatted
+
+
+def test_without_marked_thinking_the_format_ends_the_text() -> None:
+    said = "<answer>\\boxed{6}</answer><confidence>0.9</confidence>"
+    assert is_formatted(f"First, 3+5 = 8. {said}\n", marks_thinking=False)
+    assert not is_formatted(f"First, 3+5 = 8. {said}\n", marks_thinking=True)
+    assert not is_formatted(f"{said} So 6.", marks_thinking=False)
+    assert not is_formatted("So 6.", marks_thinking=False)
 
 
 def test_forced_answers_are_counted_by_rollout_and_budget(rollout_grader: RolloutGrader) -> None:
