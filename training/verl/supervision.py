@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from training.rl.settings import RunSettings
-from training.rl.trainer.batch import Batch
+from training.rl.trainer.batch import Batch, nothing_to_supervise
 from training.rl.trainer.joint_probe import JointProbe
 
 
@@ -28,8 +28,13 @@ class Supervision:
 
         Args:
             batch: with states, targets, and rollouts that are graded without a probe.
+
+        Raises:
+            TrainingRefused: none of the first rollouts has a budget.
         """
         settings, method = self._settings, self._settings.chosen
+        if self.probe is None and not any(batch.budgets):
+            raise nothing_to_supervise(settings.budgets, max(batch.lengths))
         states = batch.states_in_order()
         probe = self._created(states[0].shape[1])
         probe.ensure_scale(states, _alone)

@@ -35,6 +35,7 @@ CONFIGS = Path(__file__).parents[3] / "configs"
         (replace(SMALL, lora=LoraSettings()), r"\[lora\] is set"),
         (replace(SMALL, trainer={"top_k": 5}), r"\[trainer\] sets fields of TRL"),
         (replace(SMALL, policy=PolicySettings(schedule="linear")), "schedule .* is 'linear'"),
+        (replace(SMALL, policy=PolicySettings(bf16=False)), r"bf16 in \[policy\] is false"),
     ],
 )
 def test_what_the_adapter_does_not_do_is_refused(settings: RunSettings, message: str) -> None:
@@ -100,6 +101,13 @@ def test_the_reward_is_the_methods_over_the_probes_readings() -> None:
     assert rewards == pytest.approx(expected)
     assert curves["accuracy"] == 0.5
     assert curves["probe/target"] == 0.25
+
+
+def test_first_rollouts_without_a_budget_end_the_run() -> None:
+    batch = step()
+    batch.budgets, batch.targets = [(), ()], [(), ()]
+    with pytest.raises(TrainingRefused, match="the longest of the first rollouts has 9 tokens"):
+        Supervision(SMALL).rewards(batch)
 
 
 @pytest.mark.parametrize("learns_first", [True, False])

@@ -9,7 +9,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from training.errors import TrainingRefused
 from training.rl.rewards.rewards import GradedRollout
+from training.rl.settings import BudgetSettings
 from training.rl.trainer.forced_answers import cut_points
 from training.rl.trainer.recipe import Recipe
 
@@ -94,3 +96,14 @@ class Batch:
             if targets:
                 found |= {"probe/target": fmean(targets), "probe/confidence": fmean(confidences)}
         return found
+
+
+def nothing_to_supervise(budgets: BudgetSettings, longest: int) -> TrainingRefused:
+    """The error of a run whose first rollouts have no budget; the longest has so many tokens."""
+    set_to, remedy = f"interval is {budgets.interval} tokens", "lower it"
+    if budgets.fractions:
+        set_to, remedy = f"fractions are {budgets.fractions}", "give larger ones"
+    return TrainingRefused(
+        f"{set_to} in [budgets], and the longest of the first rollouts has {longest} tokens, so "
+        f"there is nothing to supervise: {remedy}"
+    )

@@ -63,9 +63,11 @@ class JointProbe(nn.Module):
         return bool(self.scale_H.any())
 
     def scale_to(self, hidden_NH: Tensor, over_ranks: Sum) -> None:
-        """Sets the standardisation from these states, over all ranks."""
+        """Sets the standardisation from these states, over all ranks; not from none."""
         wide_NH = hidden_NH.double()
-        count = over_ranks(torch.tensor(float(len(wide_NH)), device=wide_NH.device)).clamp(min=1)
+        count = over_ranks(torch.tensor(float(len(wide_NH)), device=wide_NH.device))
+        if not count:
+            return
         mean_H = over_ranks(wide_NH.sum(0)) / count
         variance_H = over_ranks(((wide_NH - mean_H) ** 2).sum(0)) / count
         self.mean_H.copy_(mean_H)

@@ -45,6 +45,8 @@ def test_inputs_are_scaled_once() -> None:
     probe = fresh()
     assert not probe.is_scaled
     hidden, _ = planted()
+    probe.scale_to(hidden[:0], alone)
+    assert not probe.is_scaled, "no state says nothing of the scale"
     probe.scale_to(hidden, alone)
     assert probe.is_scaled
     torch.testing.assert_close(probe.mean_H, hidden.mean(0), rtol=1e-5, atol=1e-5)
