@@ -49,6 +49,7 @@ def check_for_verl(settings: RunSettings) -> None:
         f"method {settings.method!r} changes λ over the run": settings.chosen.ramp is not None,
         "[lora] is set": settings.lora is not None,
         "[trainer] sets fields of TRL": bool(settings.trainer),
+        "bf16 in [policy] is false": not settings.policy.bf16,
         f"schedule in [policy] is {settings.policy.schedule!r}": (
             settings.policy.schedule not in _SCHEDULES
         ),
@@ -78,6 +79,7 @@ def hydra_overrides(inputs: RunInputs, out: Path, cluster: Cluster) -> list[str]
         f"trainer.total_training_steps={settings.steps}",
         f"trainer.total_epochs={settings.steps}",
         f"trainer.save_freq={settings.save_steps}",
+        "trainer.max_actor_ckpt_to_keep=2",
         f"trainer.test_freq={settings.evaluation.every if settings.evaluation else -1}",
         "trainer.val_before_train=false",
         f"trainer.default_local_dir='{out / CHECKPOINTS}'",
