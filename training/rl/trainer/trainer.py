@@ -23,7 +23,7 @@ from training.errors import TrainingRefused
 from training.rl.rewards.losses import confidence_regulariser, sequence_confidence
 from training.rl.rewards.methods import GroupTerm, Term
 from training.rl.rewards.rewards import GradedRollout
-from training.rl.trainer.batch import Batch
+from training.rl.trainer.batch import Batch, nothing_to_supervise
 from training.rl.trainer.colocated import awake, brief
 from training.rl.trainer.epochs import ResumableSampler
 from training.rl.trainer.forced_answers import in_batches
@@ -138,25 +138,25 @@ class RLCMTrainer(GRPOTrainer):
     def _refuse_long_interval(self, batch: Batch) -> None:
         if self.state.global_step == 0:
             longest = max(gather_object([max(batch.lengths)]))
-            budgets = self.settings.budgets
-            set_to, remedy = f"interval is {budgets.interval} tokens", "lower it"
-            if budgets.fractions:
-                set_to, remedy = f"fractions are {budgets.fractions}", "give larger ones"
-            raise TrainingRefused(
-                f"{set_to} in [budgets], and the longest of the first rollouts has {longest} "
-                f"tokens, so there is nothing to supervise: {remedy}"
-            )
+            raise nothing_to_supervise(self.settings.budgets, longest)
 
     def _continue(self, prefixes: list[list[int]], samples: int) -> list[list[int]]:
         """A short continuation of each prefix; `samples` equal prefixes are adjacent."""
         if self.use_vllm:
             found: list[list[int]] = []
             with brief(self.vllm_generation, self.settings.budgets.answer_tokens) as engine:
-                for own in in_batches(prefixes, samples, self.settings.budgets.at_once):
+                for own in in_batches(prefixes, samples, self._at_once()):
                     _, sampled, _, _ = engine.generate(own, None, samples)
                     found += (list(ids) for ids in sampled)
             return found
         return self._continue_by_transformers(prefixes)
+
+    def _at_once(self) -> int:
+        """Forced answers in a request of this rank: an engine gets those of its ranks together."""
+        engine = self.settings.engine
+        is_server = engine.mode == "server"
+        ranks = self.accelerator.num_processes if is_server else engine.tensor_parallel
+        return self.settings.budgets.at_once // ranks
 
     def _continue_by_transformers(self, prefixes: list[list[int]]) -> list[list[int]]:
         """Continues prefixes without vLLM, sorted by length, in small batches."""
