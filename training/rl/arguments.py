@@ -18,6 +18,7 @@ _UNUSABLE = {
     "remove_unused_columns": "rewards need the answers of the problems",
     "push_to_hub": "`rlcm push` publishes the finished folder",
     "save_only_model": "a stopped run could not continue from such checkpoints",
+    "load_best_model_at_end": "`rlcm train export --step best` writes the best policy",
     "sync_ref_model": "there is no reference model without KL",
 }
 """Fields of TRL that a run cannot use, with the reason."""

@@ -205,8 +205,16 @@ def check_engine(engine: VllmSettings) -> None:
     """Checks the names of a colocated engine's further arguments.
 
     Raises:
-        TrainingRefused: vLLM does not have one, or another setting decides it.
+        TrainingRefused: vLLM does not have one, another setting decides it, or the engine is a
+            server, which has arguments of its own.
     """
+    if engine.mode == "server":
+        for name in ("arguments", "sleeps"):
+            if getattr(engine, name):
+                raise TrainingRefused(
+                    f"{name} in [engine] is for mode = 'colocate': leave it out, and start "
+                    "`trl vllm-serve` with what it should have"
+                )
     if not engine.arguments:
         return
     known = engine_argument_names()
@@ -245,13 +253,17 @@ def check_lora(lora: LoraSettings, files: ModelFiles) -> None:
         ) from error
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(files.folder))
-    names = [name for name, layer in model.named_modules() if isinstance(layer, torch.nn.Linear)]
-    if not any(targets.fullmatch(name) for name in names):
-        kinds = sorted({name.rpartition(".")[2] for name in names})
+    layers = {name: layer for name, layer in model.named_modules() if name}
+    matched = [name for name in layers if targets.fullmatch(name)]
+    linear = [name for name, layer in layers.items() if isinstance(layer, torch.nn.Linear)]
+    other = next((name for name in matched if name not in linear), None)
+    if other is not None or not matched:
+        what = "no layer of the model" if other is None else f"{other!r}, which is not linear"
+        kinds = sorted({name.rpartition(".")[2] for name in linear})
         raise TrainingRefused(
-            f"targets in [lora] is {lora.targets!r}, which matches no layer of the model: give "
+            f"targets in [lora] is {lora.targets!r}, which matches {what}: give "
             f"{_ALL_LINEAR!r}, or a regular expression for whole names, such as "
-            f"'.*\\.{kinds[0]}'; its linear layers are {', '.join(kinds)}"
+            f"'.*\\.{kinds[0]}'; the linear layers are {', '.join(kinds)}"
         )
 
 

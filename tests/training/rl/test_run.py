@@ -228,6 +228,14 @@ def problems(tmp_path: Path) -> DataSettings:
             "'q_porj', which matches no layer .* down_proj, .* v_proj",
         ),
         (
+            {"lora": LoraSettings(targets=".*attn.*")},
+            r"'model\.layers\.0\.self_attn', which is not linear: give .* down_proj",
+        ),
+        (
+            {"engine": VllmSettings("server", arguments={"max_num_seqs": 4})},
+            r"arguments in \[engine\] is for mode = 'colocate'",
+        ),
+        (
             {"lora": LoraSettings(targets="(q")},
             r"targets in \[lora\] is '\(q', which is no regular expression: missing \)",
         ),
@@ -255,6 +263,7 @@ def problems(tmp_path: Path) -> DataSettings:
         ({"trainer": {"steps_per_generation": 20}}, "steps_per_generation, but a step's rollouts"),
         ({"trainer": {"remove_unused_columns": True}}, "but rewards need the answers"),
         ({"trainer": {"push_to_hub": True}}, "push_to_hub, but `rlcm push` publishes"),
+        ({"trainer": {"load_best_model_at_end": True}}, "but `rlcm train export --step best`"),
         ({"trainer": {"save_only_model": True}}, "but a stopped run could not continue"),
         ({"trainer": {"generation_kwargs": {"n": 4}}}, r"sets n: .* use the table \[rollouts\]"),
         ({"trainer": {"generation_kwargs": {"foo": 1}}}, "vLLM's SamplingParams refuse: .*foo"),
