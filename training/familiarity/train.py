@@ -14,6 +14,7 @@ from rlcm_serve.familiarity.familiarity import Familiarity
 from rlcm_serve.recording.problems import LabelledProblem, read_problems
 from rlcm_serve.recording.prompt_states import read_prompt_states
 from training.familiarity.fit import FamiliarityFit, fit_familiarity, split_problems
+from training.folders import require_writable
 
 
 def train_familiarity(
@@ -25,10 +26,12 @@ def train_familiarity(
     and no answer is looked at.
 
     Raises:
-        TrainingRefused: there are too few problems; checked before the engine starts.
+        TrainingRefused: there are too few problems, or `out` cannot be written; checked before the
+            engine starts.
         RequestRefused: the data are malformed, or a problem does not fit into the context.
         ModelRefused, EngineDead: the engine cannot run the model, or died.
     """
+    require_writable(out)
     problems = _different(read_problems(data))
     ids, groups = [problem.id for problem in problems], [problem.group for problem in problems]
     split_problems(ids, groups, fit)
