@@ -48,7 +48,7 @@ HELD_OUT = (Cell(OUT_OF_DOMAIN, 5), Cell(OUT_OF_DOMAIN, 1, conflicts=True))
 TRAINING = 1800
 PROBE = 120
 WATCHED = 48
-"""Problems on which policies are watched while they train."""
+"""Problems for looking at a policy, apart from all others: no run of the study uses them."""
 TEST_CLEAN, TEST_HELD_OUT, TEST_CONFLICTS = 80, 50, 20
 """Test problems of a cell: without a conflict, the same out of domain, and with one."""
 
