@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.policy.voting import NO_ANSWER
@@ -52,12 +51,17 @@ def self_labelled(traces: Traces) -> Traces:
     rows_R1 = traces.problem_R[:, None]
     given_RC = traces.answer_class_RC != NO_ANSWER
     given_RC &= np.arange(given_RC.shape[1]) <= traces.final_R[:, None]
-    shape = traces.n_problems, max(int(traces.answer_class_RC.max()) + 1, 1)
-    total_PK: NDArray[np.float64] = np.zeros(shape)
-    at = np.broadcast_to(rows_R1, given_RC.shape)[given_RC], traces.answer_class_RC[given_RC]
-    np.add.at(total_PK, at, traces.confidence_RC[given_RC])
-    best_R1 = total_PK.argmax(axis=1)[rows_R1]
-    return replace(traces, correct_RC=given_RC & (traces.answer_class_RC == best_R1))
+    problem_N = np.broadcast_to(rows_R1, given_RC.shape)[given_RC]
+    class_N = traces.answer_class_RC[given_RC]
+    known_C, place_N = np.unique(class_N, return_inverse=True)  # classes may be any numbers
+    width = max(len(known_C), 1)
+    answer_K, place_N = np.unique(problem_N * width + place_N, return_inverse=True)
+    total_K = np.bincount(place_N, traces.confidence_RC[given_RC], len(answer_K))
+    # The best answer of each problem comes last; of equal ones, the first class.
+    answer_K = answer_K[np.lexsort((-answer_K, total_K))]
+    best_P = np.full(traces.n_problems, NO_ANSWER)
+    best_P[answer_K // width] = known_C[answer_K % width]
+    return replace(traces, correct_RC=given_RC & (traces.answer_class_RC == best_P[rows_R1]))
 
 
 def expected(risk: Risk) -> Risk:

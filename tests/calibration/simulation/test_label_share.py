@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibration import CalibrationError, Traces
+from calibration.policy.voting import NO_ANSWER
 from calibration.simulation.label_share import LabelShare
 from calibration.simulation.losses import Losses
-from calibration.simulation.predictions import predicted_losses
+from calibration.simulation.predictions import predicted_losses, self_labelled
 from calibration.simulation.procedure import ONE_SAMPLE
 from calibration.simulation.risks import RISKS
 from calibration.testing.families import full_budget
@@ -121,3 +122,24 @@ def test_one_tiny_doubt_costs_no_labels() -> None:
 def test_shares_out_of_range_are_refused(share: float, least: float, named: str) -> None:
     with pytest.raises(CalibrationError, match=named):
         LabelShare(share, least)
+
+
+def test_the_most_confident_answer_counts_as_right_whatever_its_number(traces: Traces) -> None:
+    """A tie goes to the smaller number. An array over all numbers would not fit into memory."""
+    rng = np.random.default_rng(5)
+    several = several_rollouts(traces, 4)
+    shape = several.answer_class_RC.shape
+    class_RC = rng.choice([NO_ANSWER, 0, 3, 2**40], shape)
+    confidence_RC = rng.choice([0.25, 0.5], shape)
+    drawn = replace(several, answer_class_RC=class_RC, confidence_RC=confidence_RC)
+    totals: dict[int, dict[int, float]] = {}
+    rows = list(zip(*np.nonzero(class_RC != NO_ANSWER), strict=True))
+    rows = [(row, at) for row, at in rows if at <= drawn.final_R[row]]
+    for row, at in rows:
+        of = totals.setdefault(int(drawn.problem_R[row]), {})
+        of[class_RC[row, at]] = of.get(class_RC[row, at], 0.0) + confidence_RC[row, at]
+    best = {one: max(sorted(of), key=of.__getitem__) for one, of in totals.items()}
+    expected_RC = np.zeros(shape, dtype=bool)
+    for row, at in rows:
+        expected_RC[row, at] = class_RC[row, at] == best[int(drawn.problem_R[row])]
+    assert (self_labelled(drawn).correct_RC == expected_RC).all()
