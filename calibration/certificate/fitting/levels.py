@@ -14,6 +14,7 @@ from calibration.testing.families import Correction, Family
 from calibration.testing.learned_path import choose_certified
 from calibration.testing.p_values import (
     PValue,
+    clopper_pearson_upper,
     fewest_units,
     p_values,
     smallest_certifiable,
@@ -137,10 +138,12 @@ def _why_not(
         )
     without_loss = replace(losses, loss_UT=np.zeros_like(losses.loss_UT))
     (best,) = p_values(without_loss, alpha, fit.kind, fit.seed, level_delta)
-    n_too_small = bool(best > level_delta or loss < alpha * weight)
+    # Clopper-Pearson's bound below the risk is above alpha: no number of problems would help.
+    is_refuted = 1 - float(clopper_pearson_upper(weight - loss, weight, fit.delta)) > alpha
+    n_too_small = bool(best > level_delta or loss < alpha * weight) and not is_refuted
     # Where labels are drawn, what bets can win depends on which units have one.
     needed = 0 if losses.drawn is not None else fewest_units(alpha, level_delta, fit.kind)
-    if best > level_delta and weight < needed:
+    if best > level_delta and weight < needed and not is_refuted:
         return n_too_small, (
             f"{policy} is measured on {weight:.5g} of {fit.full_weight:.5g} calibration "
             f"{fit.counted}, with a total loss of {loss:.5g}; alpha = {alpha:g} needs at least "
