@@ -249,6 +249,8 @@ def _strictly(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if kind == pa.string():
         if pa.types.is_dictionary(column.type):
             return column.cast(TEXT)
+        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+            raise pa.ArrowInvalid("NaN is no text")  # pandas writes it where there is none
         return column.cast(TEXT.value_type).dictionary_encode()
     cast = column.cast(kind)
     is_number = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)

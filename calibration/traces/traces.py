@@ -22,6 +22,9 @@ from calibration.traces.content import contents_of, joined, of_all, ranked, rank
 from calibration.traces.fingerprint import Effect, Fingerprint
 from calibration.traces.table import KIND, KNOWN, Rollout, fingerprint_of, to_table
 
+INPUTS_SUFFIX = ".inputs.parquet"
+"""End of the name of a file beside traces, with what a probe can read of them."""
+
 
 def unit_of(problem_id: str, group: str | None) -> str:
     """The name of a problem's exchangeable unit: its group, or the problem itself."""
@@ -327,6 +330,8 @@ def read_traces(
 ) -> Traces:
     """Read recorded rollouts from a Parquet file, or from all `*.parquet` files of a directory.
 
+    Inputs of a probe that lie beside the traces (`INPUTS_SUFFIX`) are left out.
+
     Every row is checked, so that the result can be replayed under any policy: confidences are
     numbers, all checkpoints and the final reading are present, no reading occurs twice, every
     answer is graded, and all files have the same fingerprint.
@@ -353,7 +358,10 @@ def read_traces(
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file or directory")
-    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    paths = [path]
+    if path.is_dir():
+        every = sorted(path.glob("*.parquet"))
+        paths = [part for part in every if not part.name.endswith(INPUTS_SUFFIX)]
     if not paths:
         raise TraceError(f"{path}: no *.parquet file in this directory: collect traces first")
     tables = [_read_table(part, bounds, by) for part in paths]

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from calibration import TraceError
+from calibration.traces.traces import INPUTS_SUFFIX
 from rlcm_serve.engine.worker.statistics import DEFINITION
 from rlcm_serve.recording.inputs import ProbeRollout, map_inputs
 
@@ -41,7 +42,7 @@ class KeptInputs:
 
 def kept_beside(traces: Path) -> Path:
     """The file of the inputs that belong to traces."""
-    return traces.with_suffix(".inputs.parquet")
+    return traces.with_suffix(INPUTS_SUFFIX)
 
 
 def write_kept_inputs(path: Path, recordings: Sequence[ProbeRollout], source: Path) -> None:

@@ -18,6 +18,7 @@ from calibration import (
     read_traces,
     write_traces,
 )
+from calibration.traces.traces import INPUTS_SUFFIX
 
 MakeRollout = Callable[..., Rollout]
 
@@ -107,6 +108,7 @@ def test_a_directory_is_read_whole_and_order_does_not_matter(
     write_traces(tmp_path / "1.parquet", rollouts[2:], fingerprint)
     write_traces(tmp_path / "2.parquet", rollouts[:2], fingerprint)
     together = Traces.from_rollouts(rollouts, fingerprint)
+    (tmp_path / f"1{INPUTS_SUFFIX}").write_text("what a probe can read of them lies beside them")
     assert read_traces(tmp_path).digest == together.digest
     assert Traces.from_rollouts(rollouts[::-1], fingerprint).digest == together.digest
 
