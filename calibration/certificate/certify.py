@@ -263,13 +263,13 @@ def check_splits(order: Traces, calibration: Traces) -> None:
             "the splits have different fingerprints (calibration here, order "
             f"there): {'; '.join(differences)}. Record both with the same model and settings"
         )
-    if shared := sorted(_names(order) & _names(calibration)):
+    if shared := sorted(names_of(order) & names_of(calibration)):
         raise CalibrationError(
             f"{len(shared)} problems or groups are in both splits, {shared[0]!r} among them: the "
             "problems that give the order must not be tested on; split with Traces.split"
         )
 
 
-def _names(traces: Traces) -> set[str]:
+def names_of(traces: Traces) -> set[str]:
     """Units and all problem ids, because the other split may lack the groups."""
     return {*traces.units, *(f"problem {problem_id}" for problem_id in traces.problem_ids)}

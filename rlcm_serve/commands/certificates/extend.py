@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rlcm_serve.commands.certificates.fit import validation_of, write_certificates
+from rlcm_serve.commands.certificates.fit import order_of, write_certificates
 from rlcm_serve.commands.certificates.options import (
     LossOption,
     OrderOption,
@@ -53,7 +53,7 @@ def extend(
             recorded,
             begun,
             risk=risk_of(begun, loss),
-            order=read_traces(order) if order else validation_of(recorded, probe),
+            order=order_of(recorded, order, probe),
             token_price=token_price,
             created=date.today().isoformat(),
         )

@@ -128,7 +128,7 @@ def fit(
         "vote": vote,
         "draws": draws,
         "method": method,
-        "order": read_traces(order) if order else validation_of(recorded, probe),
+        "order": order_of(recorded, order, probe),
         "grid": grid_of(recorded, pool, smoothing, method),
         "token_price": token_price,
         "average": average,
@@ -210,7 +210,19 @@ def _file_name(kind: str) -> str:
     return f"{plain[:40]}-{hashlib.sha256(kind.encode()).hexdigest()[:6]}"
 
 
-def validation_of(recorded: Traces, probe: Path | None) -> Traces | None:
+def order_of(recorded: Traces, order: Path | None, probe: Path | None) -> Traces | None:
+    """The traces to learn from: of the file, or else what the probe left; None without either.
+
+    Raises:
+        RequestRefused, ModelRefused: as `_validation_of`, also if there is a file.
+    """
+    from calibration import read_traces
+
+    validation = _validation_of(recorded, probe)
+    return read_traces(order) if order else validation
+
+
+def _validation_of(recorded: Traces, probe: Path | None) -> Traces | None:
     """What a probe read on its validation problems; None if it left nothing, with a warning.
 
     Raises:

@@ -195,6 +195,7 @@ def grid_of(
     if pool is None and not smoothing:
         return None
     from calibration import Grid, read_traces
+    from calibration.certificate.certify import names_of
     from calibration.testing.families import interval_of
 
     weights = smoothing or [0.0]
@@ -206,8 +207,8 @@ def grid_of(
             f"--pool gives thresholds to choose from, and the method {method!r} has its own: "
             f"give --method {', '.join(GRID_METHODS)}, or leave out --pool"
         )
-    others = read_traces(pool)
-    if shared := sorted({*others.units} & {*recorded.units}):
+    others = read_traces(pool, keep_unlabelled=True)
+    if shared := sorted(names_of(others) & names_of(recorded)):
         raise CalibrationError(
             f"{len(shared)} problems or groups of --pool are calibration problems, {shared[0]!r} "
             "among them: take thresholds from other problems than those that test them"

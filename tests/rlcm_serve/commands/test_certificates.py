@@ -30,11 +30,13 @@ from calibration.certificate.certificate import _digest
 from calibration.certificate.report_data import ReportData
 from calibration.report.build_data import build_report_data
 from calibration.simulation.groups import Groups
-from calibration.traces.probe_readings import READINGS_FILE
+from calibration.traces.probe_readings import READINGS_FILE, write_seen_problems
 from rlcm_serve.commands.certificates.fit import NOTHING_CERTIFIED
 from rlcm_serve.commands.certificates.verify import DIFFERENT
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER
+from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
 from tests.rlcm_serve.scripted_engine import BUDGET, IDENTITY, INTERVAL
@@ -71,6 +73,11 @@ def rollouts(
                 )
             )
     return made
+
+
+def unlabelled(rollout: Rollout) -> Rollout:
+    readings = [replace(one, correct=None) for one in (*rollout.checkpoints, rollout.final)]
+    return replace(rollout, checkpoints=tuple(readings[:-1]), final=readings[-1])
 
 
 @pytest.fixture
@@ -236,6 +243,30 @@ class TestFit:
         assert line.startswith(f"warning: {probe} has no {READINGS_FILE}, which training leaves")
         loaded = Certificate.load("c.json")
         assert (loaded.n_problems, loaded.n_order_problems) == (180, 20)
+
+    def test_problems_that_trained_the_probe_are_refused_with_an_order_too(
+        self, rlcm: Rlcm, record: Record, tmp_path: Path
+    ) -> None:
+        record("t.parquet", name="0123456789abc")  # with digests as ids
+        record("order.parquet", 60, name="o", seed=2)
+        probe = tmp_path / "own-probe"
+        shutil.copytree(EMBEDDED_MODEL / PROBE_FOLDER, probe)
+        write_seen_problems(probe, seen_problems([LabelledProblem("0123456789abc000", "x?", "1")]))
+        for order in ("", "--order order.parquet"):
+            check_refused(rlcm(f"{FIT} --probe {probe} {order}"), "problems trained the probe")
+
+    def test_a_pool_needs_no_labels_and_no_calibration_problem(
+        self, rlcm: Rlcm, record: Record
+    ) -> None:
+        drawn, known = rollouts(np.random.default_rng(1), 140), fingerprint_of(IDENTITY)
+        write_traces("t.parquet", [replace(one, group=one.problem_id) for one in drawn], known)
+        others = rollouts(np.random.default_rng(3), 50, name="q")
+        write_traces("pool.parquet", [unlabelled(one) for one in others], known)
+        pooled = "--method holm --pool pool.parquet"
+        assert rlcm(f"fit t.parquet --out pooled.json {pooled}")[0] in (0, NOTHING_CERTIFIED)
+        write_traces("pool.parquet", drawn, known)  # the same ones, without their groups
+        said = "140 problems or groups of --pool are calibration problems"
+        check_refused(rlcm(f"{FIT} {pooled}"), said)
 
     def test_a_folder_without_a_probe_is_refused(self, rlcm: Rlcm, record: Record) -> None:
         record("t.parquet")
