@@ -104,7 +104,8 @@ def collect(
     )
     journal = out.with_suffix(".journal.jsonl")
     console = Console(stderr=True)
-    if warning := _require_untrained(settings, data):
+    warnings = (_require_untrained(settings, data), _repeats(data))
+    for warning in filter(None, warnings):
         console.print(f"warning: {warning}", style="yellow", highlight=False, soft_wrap=True)
     recordings: Sequence[RecordedRollout]
     if keep_inputs:
@@ -140,6 +141,19 @@ def _require_untrained(settings: EngineSettings, data: Path) -> str | None:
         return None
     folder = settings.probe or resolve_model(settings.model) / PROBE_FOLDER
     return require_untrained(read_problems(data), folder)
+
+
+def _repeats(data: Path) -> str | None:
+    """A warning if problems without a group have the text of another one."""
+    from rlcm_serve.recording.problems import read_problems, repeated
+
+    if not (again := repeated(read_problems(data))):
+        return None
+    return (
+        f"{len(again)} problems have the text of another one and no group, {again[0]!r} among "
+        "them: a certificate would count them as independent; leave them out, or give equal ones a "
+        "group"
+    )
 
 
 def regrade(

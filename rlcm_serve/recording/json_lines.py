@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from rlcm_serve.errors import RequestRefused
 
@@ -35,7 +35,7 @@ def parse_lines(
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                value = parse(json.loads(line))
+                value = parse(json.loads(line, parse_constant=_refuse))
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"line {number}: {error}") from error
             yield number, value
@@ -72,3 +72,7 @@ def parse_rows(
         raise RequestRefused(field, f"{source}, {error}; {remedy}") from error
     if not ids:
         raise RequestRefused(field, f"{source} holds no problem: {remedy}")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON: write null where there is no value")

@@ -43,18 +43,18 @@ class LabelledProblem:
         So the same problem has the same id in every file, and `rlcm fit` finds shared problems.
 
         Raises:
-            ValueError: `problem` or `answer` is empty, or a text is not valid Unicode.
+            ValueError: `problem` or `answer` is empty, or a value is neither a text nor a number,
+                or a text is not valid Unicode.
         """
         if not isinstance(row, dict):
             raise ValueError("not a JSON object")
-        text = {key: "" if row.get(key) is None else str(row[key]) for key in ("problem", "answer")}
+        text = {key: _text(row, key) or "" for key in ("problem", "answer")}
         if missing := [key for key, value in text.items() if not value.strip()]:
             raise ValueError(f"no {' and no '.join(missing)}")
-        id_, group, kind = row.get("id"), row.get("group"), row.get("kind")
         problem = cls(
-            id=digest_text(text["problem"]) if id_ is None else str(id_),
-            group=None if group is None else str(group),
-            kind=None if kind is None else str(kind),
+            id=_text(row, "id") or digest_text(text["problem"]),
+            group=_text(row, "group"),
+            kind=_text(row, "kind"),
             **text,
         )
         for value in (problem.id, problem.group or "", problem.kind or "", *text.values()):
@@ -110,6 +110,27 @@ def _digested(problem: LabelledProblem) -> tuple[str | None, ...]:
     """Its fields; without a kind, those that a problem had before there were kinds."""
     values = astuple(problem)
     return values if problem.kind is not None else values[:-1]
+
+
+def repeated(problems: Iterable[LabelledProblem]) -> list[str]:
+    """Ids of problems without a group whose text, as it is recognised, came before."""
+    seen: set[str] = set()
+    found = []
+    for one in problems:
+        digest = digest_text(plain_text(one.problem))
+        if digest in seen and one.group is None:
+            found.append(one.id)
+        seen.add(digest)
+    return found
+
+
+def _text(row: dict[str, Any], key: str) -> str | None:
+    """A value of a row as text; None if it is missing, null or empty."""
+    value = row.get(key)
+    if value is None or isinstance(value, str | int | float):
+        return None if value is None else str(value) or None
+    kind = "a list" if isinstance(value, list) else "an object"
+    raise ValueError(f"{key} is {kind}: give a text or a number")
 
 
 def _check_text(text: str) -> None:

@@ -16,7 +16,13 @@ from rlcm_serve.errors import Conflict, EngineDead, RequestRefused
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.recording.concurrency import ROLLOUTS_AT_ONCE
 from rlcm_serve.recording.journal import RecordingJournal, record_all
-from rlcm_serve.recording.problems import LabelledProblem, digest_problems, read_problems
+from rlcm_serve.recording.problems import (
+    LabelledProblem,
+    digest_problems,
+    digest_text,
+    read_problems,
+    repeated,
+)
 from rlcm_serve.recording.recorder import Recorder
 from rlcm_serve.recording.rollouts import RecordedReading, RecordedRollout, to_rollouts
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -401,6 +407,9 @@ def test_without_an_id_a_problem_is_known_by_its_text(tmp_path: Path) -> None:
         ('{"answer": "x"}', "no problem"),
         ('{"problem": " ", "answer": null}', "no problem and no answer"),
         ('["x?", "1"]', "not a JSON object"),
+        ('{"problem": "x?", "answer": ["1", "2"]}', "answer is a list: give a text or a number"),
+        ('{"problem": {"role": "user"}, "answer": "1"}', "problem is an object: give a text"),
+        ('{"problem": "x?", "answer": NaN}', "NaN is not JSON: write null"),
         ('{"problem": "x?", ', "Expecting"),
         ('{"problem": "x?", "answer": "\xff"}', "decode"),
         ('{"id": "first", "problem": "x?", "answer": "1"}', "'first' comes twice"),
@@ -413,6 +422,20 @@ def test_a_malformed_line_is_named(tmp_path: Path, row: str, why: str) -> None:
     with pytest.raises(RequestRefused, match=rf"d\.jsonl, line 2: .*{why}") as refused:
         read_problems(path)
     assert refused.value.field == "data"
+
+
+def test_numbers_are_texts_and_empty_values_are_missing(tmp_path: Path) -> None:
+    row = {"id": "", "problem": "x?", "answer": 7, "group": "", "kind": ""}
+    (found,) = read_problems(write_jsonl(tmp_path / "d.jsonl", row))
+    assert (found.answer, found.group, found.kind) == ("7", None, None)
+    assert found.id == digest_text("x?")
+
+
+def test_equal_texts_without_a_group_are_found() -> None:
+    first = LabelledProblem("a", "What is 1?", "1")
+    again = LabelledProblem("b", " What  is 1?", "1")
+    assert repeated([first, again, LabelledProblem("c", "What is 2?", "2")]) == ["b"]
+    assert not repeated([first, replace(again, group="g")])
 
 
 def test_a_file_without_problems_is_refused(tmp_path: Path) -> None:
