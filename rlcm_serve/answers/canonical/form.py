@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+SIDE = "side {} {}"
+"""The name of a quantity with a direction: the axis, and where on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -15,7 +18,8 @@ class Form:
 
     Attributes:
         stated: the value as written, without its name and unit.
-        name: the name that an equation gives to the value; empty if there is none.
+        name: the name that an equation gives to the value, or the side that words behind it say;
+            empty if there is none.
         unit: what the unit measures; empty for a plain number.
         quantity: value and unit in base units, such as metres; empty for a plain number.
         relation: the equation itself, up to a factor, or `6 m` as a product; empty if there is
@@ -57,11 +61,17 @@ def equal(one: Form, other: Form) -> bool:
         return True
     if _means(one, other) or _means(other, one):
         return True
-    if one.name and other.name and one.name != other.name:
+    if one.name and other.name and one.name != other.name and _exclude(one.name, other.name):
         return False
     if one.unit and other.unit:
         return one.quantity == other.quantity
     return one.stated == other.stated
+
+
+def _exclude(name: str, other: str) -> bool:
+    """Whether different names cannot be of one value: two variables, or two sides of an axis."""
+    sides = [words.split()[1] for words in (name, other) if words.startswith("side ")]
+    return not sides or (len(sides) == 2 and sides[0] == sides[1])
 
 
 def _means(form: Form, other: Form) -> bool:

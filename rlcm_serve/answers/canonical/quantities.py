@@ -11,6 +11,7 @@ from rlcm_serve.answers.canonical.expressions import evaluation
 from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.expressions.fixed_point import Undefined
 from rlcm_serve.answers.canonical.expressions.nodes import Node
+from rlcm_serve.answers.canonical.form import SIDE
 from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.reader import Reader
 from rlcm_serve.answers.canonical.text.tokens import NUMBERS, Token, Unreadable
@@ -23,6 +24,7 @@ from rlcm_serve.answers.canonical.units import (
     Unit,
     known,
     read_unit,
+    side,
 )
 
 _MARKS = {"'": "foot", '"': "inch", "' '": "inch"}
@@ -66,7 +68,9 @@ def _without_currency(reader: Reader, at: int, end: int, most: int) -> Part:
     )
     node, unit = _measured(reader, at, start, following)
     if following == end:
-        found = part.value(node, unit)
+        words = " ".join(token[1] for token in tokens[start:end])
+        axis, where = side(words)
+        found = replace(part.value(node, unit), name=SIDE.format(axis, where) if axis else "")
         is_letter = tokens[start][0] == "word" and tokens[start][1] in LETTERS
         if is_letter and all(token[1] != "/" for token in tokens[start:end]):
             return replace(found, relation=_product_key(reader, at, end))

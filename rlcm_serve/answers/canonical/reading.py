@@ -133,6 +133,8 @@ def _without_tokens(plain: str) -> Part | None:
         return part.value(_letter(plain.lower()))
     if (key := date_key(plain)) is not None:
         return Part(key)
+    if (fraction := words.digit_fraction(plain)) is not None:
+        return _mathematics(fraction)
     if not words.only_words(plain):
         return None
     if (number := words.number_in_words(plain)) is not None:

@@ -193,12 +193,17 @@ class AnswerReader:
         if len(spans) != len(marks) + 1:
             raise Unreadable("a side is missing")
         if kinds <= {*_EQUAL}:
+            if "\\to" in kinds and self._has_letters(*spans[-1]):
+                raise Unreadable("an implication, or a function's sets")
             return relations.equation(self, spans)
         if kinds <= {*_COMPARISONS}:
             return relations.comparison(self, spans, [self.tokens[where][1] for where in marks])
         if kinds == {*_MEMBER} and len(spans) == 2:
             return sets.read_membership(self, *spans)
         raise Unreadable("a relation")
+
+    def _has_letters(self, at: int, end: int) -> bool:
+        return any(kind in ("word", "text") for kind, _, _ in self.tokens[at:end])
 
     def _modular(self, at: int, end: int) -> Part | None:
         r"""`3 \pmod 7` or `3 (mod 7)`; None if it is neither."""

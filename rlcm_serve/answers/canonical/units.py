@@ -126,6 +126,28 @@ _POWER_WORD = {"squared": 2, "cubed": 3}
 _PART = re.compile(
     r"\s+|[A-Za-z\u4e00-\u9fff]+(?:-[A-Za-z]+)*'?|\^\s*\{?\s*-?\s*\d\s*\}?|[/*.{}]|\\cdot|per\b|(?<=[a-z])[23]"
 )
+_SYMBOL = re.compile(
+    r"(?P<prefix>[YZEPTGMkhdcmunpfazy])(?P<base>mol|eV|Hz|Pa|Bq|Gy|Sv|Wb|cal|bar|[mgsANJWVCFTHLlMBbK])"
+)
+_MEGA = frozenset(("mhz", "mb"))
+"""Names in lower case that mean a million; other names with `m` in front mean a thousandth."""
+_NO_THINGS = frozenset(("factorial", "minus", "plus", "not", "incorrect", "wrong"))
+_SIDES = """
+across: left leftward leftwards; right rightward rightwards
+upright: up upward upwards above; down downward downwards below
+compass: north northward northwards; south southward southwards; east eastward eastwards
+compass: west westward westwards
+sign: positive; negative
+count: more; fewer less
+turn: clockwise; counterclockwise anticlockwise
+"""
+_SIDE_OF = {
+    word: (axis, words.split()[0])
+    for axis, _, sides in (line.partition(": ") for line in _SIDES.strip().splitlines())
+    for words in sides.split("; ")
+    for word in words.split()
+}
+"""Axis and side of the words behind a quantity that tell it from one on the other side."""
 _IN_ALL = re.compile(r"\bin\s+(?:all|total)\b")
 _QUALIFIER = re.compile(
     r"\bdegrees?\s+(?=celsius|fahrenheit)|\bU\.?S\.?\s+(?=dollar)", re.IGNORECASE
@@ -136,6 +158,13 @@ _MOST_PARTS = 40
 def known(word: str) -> bool:
     """Whether the word is the name of a unit."""
     return word in _UNITS or word == "sq" or _singular(word.lower()) in _UNITS
+
+
+def side(text: str) -> tuple[str, str]:
+    """Axis and side in the words behind a number, as in `m/s to the left`; empty without any."""
+    found = [_SIDE_OF[word] for word in re.findall("[a-z]+", text) if word in _SIDE_OF]
+    axis = found[0][0] if found else ""
+    return axis, " ".join(own for of, own in found if of == axis)
 
 
 def read_unit(text: str) -> Unit:
@@ -170,14 +199,28 @@ def read_unit(text: str) -> Unit:
             word in _PREPOSITIONS and (things or unit.powers) and not (word == "in" and is_divisor)
         ):
             break
-        elif part[0].isalpha() and word not in _FILLER_WORDS:
-            found = None if things else _UNITS.get(part) or _UNITS.get(_singular(word))
+        elif part[0].isalpha() and word not in _FILLER_WORDS and word not in _SIDE_OF:
+            if word in _NO_THINGS:
+                raise Unreadable("no thing that can be counted")
+            symbol = _as_written(part)
+            found = None if things or symbol else _UNITS.get(part) or _UNITS.get(_singular(word))
             if found is None:
-                things.append(_singular(word))
+                things.append(symbol or _singular(word))
             else:
                 last = found.to_the(power)
                 unit, power = unit.times(last, sign), 1
     return _with_things(unit, things, sign)
+
+
+def _as_written(part: str) -> str:
+    """A symbol whose capitals say what it measures, such as `mPa`, `Mg` or `mM`; else empty."""
+    found = _SYMBOL.fullmatch(part)
+    if part in _UNITS or part.islower() or part.isupper() or not found:
+        return ""
+    lower = part.lower()
+    known_prefix = "M" if lower in _MEGA else "m" if lower in _UNITS else ""
+    is_other = found["prefix"] in "mM" and found["prefix"] != known_prefix
+    return part if is_other or found["base"] in "Mb" else ""
 
 
 def _with_things(unit: Unit, things: list[str], sign: int) -> Unit:

@@ -36,17 +36,24 @@ _IS_INTEGER = re.compile(
 _RATIO = re.compile(r"\d+(?:\.\d+)?(?:\s?(?:\\text\{\s?to\s?\}|to)\s?\d+(?:\.\d+)?)+")
 _VECTOR = re.compile(r"\\(?:overrightarrow|vec)\s?\{\s?([A-Z])\s?([A-Z])\s?\}")
 _UNIT_DASH = re.compile(r"\\text\{([A-Za-z]+)\}\s?-\s?\\text\{([A-Za-z]+)\}")
+_NOT = re.compile(r"\\not(?![A-Za-z])\s*(?:(?P<equal>=)|(?P<in>\\in)(?![A-Za-z])|\{?)")
+_NEGATED = re.compile(
+    r"\\n(subseteq|supseteq|parallel|shortparallel|cong|sim|mid|Rightarrow|rightarrow)(?![A-Za-z])"
+)
 _BEFORE_INTEGER = (
     "where", "for", "with", "any", "all", "some", "every", "each", "an", "\\text{", "\\quad", "(",
 )  # fmt: skip
 
 
 def in_latex(text: str) -> str:
-    r"""Primes, arcs, bars, vectors and systems in LaTeX, before its styles are gone.
+    r"""Negations, primes, arcs, bars, vectors and systems in LaTeX, before its styles are gone.
 
+    `x \not= 3` is `x \ne 3`, and what has no sign of its own is negated with `\lnot`.
     `63^\circ 45^{\prime}` is a sum of degrees, `\bar{x}` and `\vec{AB}` are variables of their
     own, and a system of equations is their list.
     """
+    if "\\n" in text:
+        text = _NEGATED.sub(r"\\lnot\\\1", _NOT.sub(_negation, text))
     if "\\prime" in text:
         text = _PRIMES.sub(lambda found: "'" * found[0].count("\\prime"), text)
     if "\\circ" in text and "'" in text:
@@ -153,3 +160,9 @@ def _without_integer(text: str) -> str:
         if not word:
             return rest or text
         rest = rest[: -len(word)]
+
+
+def _negation(found: re.Match[str]) -> str:
+    if found["equal"]:
+        return "\\ne "
+    return "\\notin " if found["in"] else "\\lnot "

@@ -25,7 +25,8 @@ _COMMANDS = {
     "⋯": "dots", "∣": "mid", "→": "to", "⇒": "implies", "∴": "therefore", "€": "euro",
     "£": "pounds", "¥": "yen", "₹": "rupee", "¢": "cent", "∑": "sum", "∫": "int", "∏": "prod",
     "∝": "propto", "∂": "partial", "⊂": "subset", "⊆": "subseteq", "∉": "notin", "⊥": "perp",
-    "∥": "parallel",
+    "∥": "parallel", "¬": "lnot", "↔": "leftrightarrow", "⇔": "iff", "←": "leftarrow",
+    "∀": "forall", "∃": "exists",
 }  # fmt: skip
 _TEXTS = {
     "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "﹣": "-", "°": "^\\circ ", "º": "^\\circ ",
@@ -37,7 +38,8 @@ _TEXTS = {
     "\u2007": "\\,", "\u200b": "", "\u200c": "", "\u200d": "", "\u2060": "", "\ufeff": "",
     "\u2061": "", "\u2062": "", "\u2063": ",", "\uff5e": "\\sim ", "℃": "^\\circ C ",
     "℉": "^\\circ F ", "㎜": " mm ", "㎝": " cm ", "㎞": " km ", "㎏": " kg ", "㎡": " m^2 ",
-    "㎥": " m^3 ", "㎠": " cm^2 ", "㎤": " cm^3 ", "㎢": " km^2 ",
+    "⊄": "\\lnot\\subset ", "∦": "\\lnot\\parallel ", "∤": "\\lnot\\mid ",
+    "≢": "\\lnot\\equiv ", "㎥": " m^3 ", "㎠": " cm^2 ", "㎤": " cm^3 ", "㎢": " km^2 ",
 }  # fmt: skip
 _VULGAR = {
     "½": (1, 2), "⅓": (1, 3), "⅔": (2, 3), "¼": (1, 4), "¾": (3, 4), "⅕": (1, 5), "⅖": (2, 5),

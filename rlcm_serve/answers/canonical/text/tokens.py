@@ -55,6 +55,9 @@ _ALIAS = {
     "\\varepsilon": "\\epsilon", "\\varphi": "\\phi", "\\vartheta": "\\theta",
     "\\dots": "\\dots",
 }  # fmt: skip
+_LOGIC = frozenset(("\\wedge", "\\land", "\\vee", "\\lor"))
+_RELATIONS = frozenset(("=", "<", ">", "\\le", "\\ge", "\\ne", "\\in", "\\approx", "\\equiv"))
+"""Between relations, the signs of logic divide a list of them."""
 _INFINITIES = frozenset(("infinity", "Infinity", "infty", "inf", "oo"))
 _BRACKETS = {
     "(": ")]", "[": ")]", "{": "}", "\\{": "\\}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil",
@@ -67,10 +70,10 @@ def tokenize(text: str) -> list[Token]:
     """The tokens of a cleaned text.
 
     Raises:
-        Unreadable: it has a character that is not in any token.
+        Unreadable: it has a character that is not in any token, or is a formula of logic.
     """
     tokens: list[Token] = []
-    at, spaced, grouped = 0, False, False
+    at, spaced, grouped, is_logic = 0, False, False, False
     for found in _TOKEN.finditer(text):
         start, end = found.span()
         if start != at:
@@ -83,6 +86,7 @@ def tokenize(text: str) -> list[Token]:
         if kind == "number":
             grouped = grouped or (bool(tokens) and (tokens[-1][0] == kind or tokens[-1][1] == ","))
         elif kind != "mark":
+            is_logic = is_logic or value in _LOGIC
             kind, value = _meant(kind, value)
             if not value:
                 continue
@@ -90,6 +94,8 @@ def tokenize(text: str) -> list[Token]:
         spaced = False
     if at != len(text):
         raise Unreadable(text[at:])
+    if is_logic and _RELATIONS.isdisjoint(token[1] for token in tokens):
+        raise Unreadable("`and` and `or` of logic, which divide no list")
     return _join_thousands(tokens) if grouped else tokens
 
 

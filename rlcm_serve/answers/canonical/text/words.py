@@ -21,6 +21,10 @@ _PARTS = {
     "eighth": 8, "eighths": 8, "ninth": 9, "ninths": 9, "tenth": 10, "tenths": 10,
 }  # fmt: skip
 
+_DIGITS_AND_PART = re.compile(
+    rf"(\d{{1,9}})[ -](halves|thirds|{'|'.join(word for word in _PARTS if word.endswith('ths'))})",
+    re.IGNORECASE,
+)
 _TEXT_GROUP = re.compile(r"\\text\s*\{([^{}]*)\}")
 _COMMAND = re.compile(r"\\(?:begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -65,20 +69,25 @@ _OPTION_AND_TEXT = re.compile(
 _BEFORE_OPTION = frozenset("({ABCDEFGH")
 _OTHER_OPTION = re.compile(r"\b(?:and|or)\b|\([A-H]\)|(?<![A-Za-z])[A-H]\s?[.)]|[A-H]\s*$")
 _STATEMENT = re.compile(
-    r"\\(?:angle|triangle|over(?:line|rightarrow)|parallel|perp|cong|forall|exists|neg|lnot|"
-    r"su[bp]set(?:eq)?|notin|implies|iff|Rightarrow|Leftrightarrow)(?![A-Za-z])"
+    r"\\(?:angle|triangle|over(?:line|rightarrow)|parallel|perp|cong|sim|forall|exists|neg|lnot|"
+    r"su[bp]set(?:eq)?|notin|implies|iff|mid|to|oplus|land|lor|wedge|vee|"
+    r"(?:[Ll]ong)?(?:[LlRr]ight|[Ll]eft|[Ll]eftright)arrow)(?![A-Za-z])"
 )
 """Commands of geometry and logic: what cannot be read and has one is compared as words."""
 _ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S)", re.IGNORECASE)
 _OPTION = re.compile(r"[(\[{\s]*([A-Z])[)\]}\s.:]*")
 _STYLE = re.compile(r"\\[A-Za-z]+|[{}$\\]")
 _SIGNS = {
+    "to": "implies", "rightarrow": "implies", "longrightarrow": "implies",
+    "Rightarrow": "implies", "Longrightarrow": "implies",
+    "leftrightarrow": "iff", "Leftrightarrow": "iff", "Longleftrightarrow": "iff",
+    "wedge": "land", "vee": "lor", "neg": "lnot",
     "le": "<=", "leq": "<=", "leqslant": "<=", "ge": ">=", "geq": ">=", "geqslant": ">=",
     "lt": "<", "gt": ">", "ne": "!=", "neq": "!=",
 }  # fmt: skip
 _MEANING = (
-    "frac sqrt pm mp cup cap in notin infty perp parallel forall exists neg lnot wedge vee land "
-    "lor subset subseteq supset supseteq implies iff Rightarrow Leftrightarrow"
+    "frac sqrt pm mp cup cap in notin infty perp parallel forall exists lnot land lor oplus mid "
+    "subset subseteq supset supseteq implies iff leftarrow Leftarrow sim cong equiv angle triangle"
 )
 _MEANINGS = frozenset((*_MEANING.split(), "pi", *GREEK, *FUNCTIONS))
 """Commands that are kept among words; others are layout and style."""
@@ -193,6 +202,12 @@ def number_in_words(text: str) -> str | None:
         return _fraction(words)
     number = _whole(words)
     return None if number is None else str(number)
+
+
+def digit_fraction(text: str) -> str | None:
+    """`2 thirds` as `2/3`; None if the text is no such fraction. A quarter may be a coin."""
+    found = _DIGITS_AND_PART.fullmatch(text)
+    return f"{found[1]}/{_PARTS[found[2].lower()]}" if found else None
 
 
 def _fraction(words: list[str]) -> str | None:
