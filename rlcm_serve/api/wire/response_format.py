@@ -77,13 +77,19 @@ def schema_of(form: ResponseFormat | FlatResponseFormat | None) -> str | None:
     """The JSON schema of a form, as canonical JSON; None for plain text.
 
     Raises:
-        RequestRefused: the schema is too long.
+        RequestRefused: the schema is too long, or has a number that JSON does not have.
     """
     if form is None or isinstance(form, TextFormat):
         return None
     named = form.json_schema if isinstance(form, JsonSchemaFormat) else form
     schema = named.schema_ if isinstance(named, NamedSchema) else {"type": "object"}
-    text = canonical_json(schema).decode()
+    try:
+        text = canonical_json(schema).decode()
+    except ValueError as error:
+        raise RequestRefused(
+            "response_format",
+            "the schema of the answer has NaN, or a number that is too large: give finite numbers",
+        ) from error
     if len(text) > LONGEST_SCHEMA:
         raise RequestRefused(
             "response_format",

@@ -66,6 +66,18 @@ async def test_a_schema_of_the_request_is_followed_without_a_guarantee(
     assert ready.engine.answering.budget.answer == SCHEMA_TOKENS
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+async def test_a_number_that_json_does_not_have_is_refused(ready: Running, number: str) -> None:
+    schema = f'{{"name": "x", "schema": {{"const": {number}}}}}'
+    form = f'{{"type": "json_schema", "json_schema": {schema}}}'
+    content = f'{{"problem": "What?", "alpha": 0.1, "response_format": {form}}}'
+    headers = {"content-type": "application/json"}
+    response = await ready.client.post("/solve", content=content, headers=headers)
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert (error["field"], "give finite numbers" in response.text) == ("response_format", True)
+
+
 async def test_the_schema_of_the_profile_is_certified(ready: Running, client: AsyncOpenAI) -> None:
     asked = ASKED | {"model": "scripted:dial"}
     for form in ({}, {"response_format": FORMAT}, {"response_format": {"type": "text"}}):
