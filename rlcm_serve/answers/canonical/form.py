@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-SIDE = "side {} {}"
-"""The name of a quantity with a direction: the axis, and where on it."""
+_SIDE = "SIDE "
+"""Begins the name of a quantity with a direction; names that equations give have no capitals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ class Form:
         return not (self.name or self.unit or self.relation or self.reading)
 
 
+def side_name(axis: str, where: str) -> str:
+    """The name of a quantity with a direction: the axis, and where on it."""
+    return f"{_SIDE}{axis} {where}"
+
+
 def equal(one: Form, other: Form) -> bool:
     """Whether two forms are the same answer."""
     if one == other:
@@ -70,7 +75,7 @@ def equal(one: Form, other: Form) -> bool:
 
 def _exclude(name: str, other: str) -> bool:
     """Whether different names cannot be of one value: two variables, or two sides of an axis."""
-    sides = [words.split()[1] for words in (name, other) if words.startswith("side ")]
+    sides = [words.split()[1] for words in (name, other) if words.startswith(_SIDE)]
     return not sides or (len(sides) == 2 and sides[0] == sides[1])
 
 

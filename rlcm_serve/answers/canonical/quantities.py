@@ -11,7 +11,7 @@ from rlcm_serve.answers.canonical.expressions import evaluation
 from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.expressions.fixed_point import Undefined
 from rlcm_serve.answers.canonical.expressions.nodes import Node
-from rlcm_serve.answers.canonical.form import SIDE
+from rlcm_serve.answers.canonical.form import side_name
 from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.reader import Reader
 from rlcm_serve.answers.canonical.text.tokens import NUMBERS, Token, Unreadable
@@ -70,7 +70,7 @@ def _without_currency(reader: Reader, at: int, end: int, most: int) -> Part:
     if following == end:
         words = " ".join(token[1] for token in tokens[start:end])
         axis, where = side(words)
-        found = replace(part.value(node, unit), name=SIDE.format(axis, where) if axis else "")
+        found = replace(part.value(node, unit), name=side_name(axis, where) if axis else "")
         is_letter = tokens[start][0] == "word" and tokens[start][1] in LETTERS
         if is_letter and all(token[1] != "/" for token in tokens[start:end]):
             return replace(found, relation=_product_key(reader, at, end))

@@ -162,7 +162,7 @@ def known(word: str) -> bool:
 
 def side(text: str) -> tuple[str, str]:
     """Axis and side in the words behind a number, as in `m/s to the left`; empty without any."""
-    found = [_SIDE_OF[word] for word in re.findall("[a-z]+", text) if word in _SIDE_OF]
+    found = [_SIDE_OF[word] for word in re.findall("[a-z]+", text.lower()) if word in _SIDE_OF]
     axis = found[0][0] if found else ""
     return axis, " ".join(own for of, own in found if of == axis)
 
