@@ -34,6 +34,7 @@ from rlcm_serve.terminal import print_result
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.launch import EngineSettings
+    from rlcm_serve.recording.problems import LabelledProblem
     from rlcm_serve.recording.rollouts import RecordedRollout
 
 
@@ -104,7 +105,8 @@ def collect(
     )
     journal = out.with_suffix(".journal.jsonl")
     console = Console(stderr=True)
-    warnings = (_require_untrained(settings, data), _repeats(data))
+    problems = read_problems(data)
+    warnings = (_require_untrained(settings, problems), _repeats(problems))
     for warning in filter(None, warnings):
         console.print(f"warning: {warning}", style="yellow", highlight=False, soft_wrap=True)
     recordings: Sequence[RecordedRollout]
@@ -116,7 +118,7 @@ def collect(
         identity, recordings = asyncio.run(
             record_problems(settings, data, journal, rollouts, 1, console, recorders_on(ray))
         )
-    unlabelled = {one.id for one in read_problems(data) if not one.is_labelled}
+    unlabelled = {one.id for one in problems if not one.is_labelled}
     with AnswerGrader() as grader:
         recorded = to_rollouts(recordings, verdicts_of(identity.profile, grader), unlabelled)
     write_traces(out, recorded, fingerprint_of(identity, samples=1, vote=VoteRule.CONFIDENCE))
@@ -129,25 +131,24 @@ def collect(
     )
 
 
-def _require_untrained(settings: EngineSettings, data: Path) -> str | None:
+def _require_untrained(settings: EngineSettings, problems: Sequence[LabelledProblem]) -> str | None:
     """`require_untrained` of the probe that exits act on, if they act on one."""
     from rlcm_serve.core import Signal
     from rlcm_serve.engine.model_files import resolve_model
     from rlcm_serve.engine.worker.probe import PROBE_FOLDER
-    from rlcm_serve.recording.problems import read_problems
     from rlcm_serve.recording.trained import require_untrained
 
     if settings.confidence != Signal.PROBE:
         return None
     folder = settings.probe or resolve_model(settings.model) / PROBE_FOLDER
-    return require_untrained(read_problems(data), folder)
+    return require_untrained(problems, folder)
 
 
-def _repeats(data: Path) -> str | None:
+def _repeats(problems: Sequence[LabelledProblem]) -> str | None:
     """A warning if problems without a group have the text of another one."""
-    from rlcm_serve.recording.problems import read_problems, repeated
+    from rlcm_serve.recording.problems import repeated
 
-    if not (again := repeated(read_problems(data))):
+    if not (again := repeated(problems)):
         return None
     return (
         f"{len(again)} problems have the text of another one and no group, {again[0]!r} among "
