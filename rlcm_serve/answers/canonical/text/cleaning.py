@@ -70,15 +70,20 @@ def cleaned(text: str) -> str:
         text = _SHORT_ARGUMENTS.sub(_braced, text)
     if not used.isdisjoint("\\$*`"):
         text = _NOISE.sub(lambda found: _replacement(found[0], money), text)
-    text = notations.plain(text).strip()
-    while text.endswith("\\\\"):
-        text = text[:-2].rstrip()
-    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "...")):
-        text = text[:-1].rstrip()
+    text = notations.plain(_without_end(text.strip())).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         text = text[1:-1].strip()
     if text[:1] == "{" and text[-1:] == "}" and not any(mark in text[1:-1] for mark in "{},;"):
         text = text[1:-1].strip()
+    return text
+
+
+def _without_end(text: str) -> str:
+    """The text without line breaks and punctuation at its end."""
+    while text.endswith("\\\\"):
+        text = text[:-2].rstrip()
+    while text and text[-1] in ".,;:" and not text.endswith((r"\,", r"\;", r"\:", "...")):
+        text = text[:-1].rstrip()
     return text
 
 
