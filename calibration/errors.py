@@ -37,7 +37,7 @@ class InfeasibleAlpha(CalibrationError):
         remedy = (
             "no level of this certificate is certified"
             if smallest_served is None
-            else f"ask for alpha >= {smallest_served:g}"
+            else f"ask for alpha {'>=' if smallest_served > alpha else '='} {smallest_served:g}"
         )
         certifiable = (
             f"the smallest certifiable alpha is {_rounded_up(smallest_certifiable)}"

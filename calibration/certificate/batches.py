@@ -54,9 +54,19 @@ class Batches:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """The batches from the values of `to_json`."""
+        """The batches from the values of `to_json`.
+
+        Raises:
+            KeyError, TypeError: a value is missing, unknown or of another type.
+        """
         rows = ({**row, "units": tuple(row["units"])} for row in values["batches"])
-        return cls(values["design"], tuple(Batch(**row) for row in rows))
+        batches = tuple(Batch(**row) for row in rows)
+        for batch in batches:
+            if not isinstance(batch.n_problems, int):
+                raise TypeError(f"a batch has {batch.n_problems!r} problems")
+            if not all(isinstance(unit, str) for unit in batch.units):
+                raise TypeError("a unit of a batch is no text")
+        return cls(values["design"], batches)
 
     @property
     def n_problems(self) -> int:

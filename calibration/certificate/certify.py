@@ -101,6 +101,9 @@ def certify(
     joint = requested(delta, request.risk, bounds or {}, next_questions, average)
     request = replace(request, delta=levels_delta(delta, joint))
     traces, order = traces.passing(), order and order.passing()
+    for labelled in (traces, order):
+        if labelled is not None:
+            labelled.require_labels()
     groups = request.groups_of(traces)
     if family is None and order is None:
         order, traces = split_traces(request.method, request.risk, traces)

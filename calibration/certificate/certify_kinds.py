@@ -208,7 +208,7 @@ def _units_of_kinds(traces: Traces, by: str) -> dict[str, int]:
     Raises:
         CalibrationError: there are none, or a group has several.
     """
-    if traces.kinds is None:
+    if traces.kinds is None or not any(traces.kinds):
         raise CalibrationError(
             f"no problem has a kind in the column {by!r}: name the column that holds the kinds, or "
             "leave the kinds out"

@@ -81,6 +81,8 @@ def require_consistent(certificate: Certificate) -> None:
             _check_certified(certificate, level, f"levels[{number}]", most)
     _check_between_levels(certificate)
     _check_smallest_alpha(certificate)
+    if certificate.joint is not None:
+        _check_joint(certificate, certificate.joint)
 
 
 def _check_counts(made: Certificate) -> None:
@@ -108,10 +110,10 @@ def _check_counts(made: Certificate) -> None:
             _require(found == certified, f"fingerprint.{name}", found, rule)
     _check_groups(made)
     _check_batches(made)
+    if made.joint is not None:
+        _check_joint_delta(made, made.joint)
     if made.kind is not None:
         _check_kind(made, made.kind)
-    if made.joint is not None:
-        _check_joint(made, made.joint)
 
 
 def _check_batches(made: Certificate) -> None:
@@ -140,8 +142,9 @@ def _check_kind(made: Certificate, kind: Kind) -> None:
     for field in ("certified", "pooled"):
         listed = list(getattr(kind, field))
         rule = "names of kinds in order, each in one list and once"
-        once = listed == sorted(set(listed)) and len(set(names)) == len(names)
-        _require(all(isinstance(name, str) for name in listed) and once, field, listed, rule)
+        named = all(isinstance(name, str) for name in names)
+        once = named and listed == sorted(set(listed)) and len(set(names)) == len(names)
+        _require(once, field, listed, rule)
     inside = _is_number(kind.delta) and 0 < kind.delta < 1
     _require(inside, "kind.delta", kind.delta, "between 0 and 1")
     rule = f"the share of kind.delta that the certificate has, {kind.own_delta:g}"
@@ -149,12 +152,16 @@ def _check_kind(made: Certificate, kind: Kind) -> None:
     _require(_close(delta, kind.own_delta), "delta", delta, rule)
 
 
-def _check_joint(made: Certificate, joint: Joint) -> None:
-    """Delta is divided as stated, and every certified level has figures that fit its own."""
+def _check_joint_delta(made: Certificate, joint: Joint) -> None:
+    """Delta is divided as stated."""
     inside = _is_number(joint.delta) and 0 < joint.delta < 1
     _require(inside, "joint.delta", joint.delta, "between 0 and 1")
     rule = f"the part of joint.delta of the levels, {joint.levels_delta:g}"
     _require(_close(made.delta, joint.levels_delta), "delta", made.delta, rule)
+
+
+def _check_joint(made: Certificate, joint: Joint) -> None:
+    """Every certified level has figures that fit its own, which were checked before."""
     for bound in joint.bounds:
         _check_per_level(made, f"joint {bound.risk}", bound.bounds)
         for level, upper in zip(made.levels, bound.bounds, strict=True):

@@ -231,9 +231,10 @@ class Design:
                 order_digest=values["order_digest"],
                 label_share=share and LabelShare(**share),
             )
-        except (KeyError, TypeError, ValueError) as error:
+            digest = design.digest
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise CertificateError(f"the design is malformed ({error}): write it again") from error
-        if values.get("digest") != design.digest:
+        if values.get("digest") != digest:
             raise CertificateError(
                 f"the content does not match its digest {values.get('digest')!r}: the design was "
                 "edited, or made by a release with other bets; restore it, or start a new one"

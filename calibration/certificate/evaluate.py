@@ -73,9 +73,10 @@ def evaluate(
         groups: how groups enter the risk and the means; by default each problem counts the same.
 
     Raises:
-        CalibrationError: a policy does not fit the risk, a problem has too few rollouts, or a group
-            is larger than `groups` allows.
+        CalibrationError: a policy does not fit the risk, a problem has no label or too few
+            rollouts, or a group is larger than `groups` allows.
     """
+    traces.require_labels()
     procedure = procedure or Procedure()
     measured = replay(traces, policies, risk, procedure, groups)
     exits_T = _exits(traces, policies)

@@ -171,6 +171,7 @@ def plan(
     joint = requested(delta, request.risk, bounds or {}, next_questions, average)
     request = replace(request, delta=levels_delta(delta, joint))
     pilot = pilot.passing()
+    pilot.require_labels()
     simulation = _Simulation(pilot, request, joint, np.random.default_rng(seed))
     forecasts: list[Forecast] = []
     for done, n in enumerate(sorted(sizes)):

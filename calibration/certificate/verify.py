@@ -111,6 +111,8 @@ def _differences(
     if certificate.sequential is not None:
         certificate.sequential.require_unchanged(traces)
         certificate.design.require_labels(traces, risk)
+    else:
+        traces.require_labels()
     seed = traces.seed
     tested = tested_again(certificate, traces, risk, seed)
     recount = _Recount(certificate, traces, risk, tested, seed)

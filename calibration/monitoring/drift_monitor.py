@@ -91,7 +91,7 @@ class DriftMonitor:
         """The readings of one live answer, in answer order.
 
         Args:
-            values: by statistic. Those that are missing or not numbers, and statistics without a
+            values: by statistic. Those that are missing, NaN or infinite, and statistics without a
                 reference, are passed over.
         """
         read = [values.get(name, math.nan) for name in self._statistics]

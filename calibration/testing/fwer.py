@@ -180,7 +180,7 @@ def _checked_weights(weights: ArrayLike, n: int, graph: Graph) -> NDArray[np.flo
         )
     if not (weight_H >= 0).all() or weight_H.sum() > 1 + ROUNDING:
         raise CalibrationError(
-            f"weights sum to {weight_H.sum():g} and the smallest is {weight_H.min(initial=0):g}: "
+            f"weights sum to {weight_H.sum():g} and the smallest is {weight_H.min():g}: "
             "they must be >= 0 and sum to at most 1"
         )
     return weight_H

@@ -26,6 +26,8 @@ from calibration.simulation.risks import REGRET, SIDE_RISKS, Risk
 from calibration.testing.fwer import Promise, holm
 from calibration.testing.p_values import PValue, p_values, upper_bounds
 
+MAX_NEXT = 1_000_000_000
+"""The most next questions that a certificate speaks of."""
 LEVELS_PARTS = 4
 """The levels have as large a part of delta as so many other statements."""
 
@@ -73,8 +75,10 @@ class NextQuestions:
     most: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.questions < 1:
-            raise CalibrationError(f"the next {self.questions} questions: give 1 or more")
+        if not isinstance(self.questions, int) or not 1 <= self.questions <= MAX_NEXT:
+            raise CalibrationError(
+                f"the next {self.questions} questions: give a whole number from 1 to {MAX_NEXT:,}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,10 @@ def p_value_table(
             of the possible power.
 
     Raises:
-        CalibrationError: an alpha or target level is not in (0, 1), or a binomial test is used with
-            averaged losses.
+        CalibrationError: an alpha or target level is not in (0, 1), a binomial test is used with
+            averaged losses, or another than the anytime test where labels were drawn.
     """
+    _require_all_labels(losses, kind)
     alpha_L1 = np.asarray(alphas, dtype=np.float64).reshape(-1, 1)
     target_LT = np.asarray(target_level, dtype=np.float64)
     for name, values in (("alpha", alpha_L1), ("target_level", target_LT)):
@@ -139,9 +140,11 @@ def upper_bounds(losses: Losses, delta: float, kind: PValue, seed: int = 0) -> N
     `Losses.select` for the policies that matter.
 
     Raises:
-        CalibrationError: delta is not in (0, 1), or a binomial test is used with averaged losses.
+        CalibrationError: delta is not in (0, 1), a binomial test is used with averaged losses, or
+            another than the anytime test where labels were drawn.
     """
     require_rate("delta", delta)
+    _require_all_labels(losses, kind)
     if kind is PValue.BINOMIAL:
         _require_binary(losses)
         return clopper_pearson_upper(losses.total_loss_T, losses.total_weight_T, delta)
@@ -300,6 +303,14 @@ def fewest_units(alpha: float, delta: float, kind: PValue) -> int:
         while fewest < _MOST_PLAYED and _p_value_if_right(fewest, alpha, delta) > delta:
             fewest += 1
     return fewest
+
+
+def _require_all_labels(losses: Losses, kind: PValue) -> None:
+    if losses.drawn is not None and kind is not PValue.ANYTIME:
+        raise CalibrationError(
+            f"the test {kind} needs the loss of every unit, and only a share of them was drawn for "
+            "a label: use the anytime test"
+        )
 
 
 def _p_value_if_right(n: int, alpha: float, delta: float) -> float:

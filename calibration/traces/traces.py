@@ -180,6 +180,19 @@ class Traces:
             digest.update(b"unlabelled" + self.unlabelled_P.tobytes())
         return digest.hexdigest()
 
+    def require_labels(self) -> None:
+        """Refuse traces in which a problem has no label: its answers would count as wrong.
+
+        Raises:
+            CalibrationError: the message names one of them.
+        """
+        if self.unlabelled_P is not None and self.unlabelled_P.any():
+            one = self.problem_ids[int(self.unlabelled_P.argmax())]
+            raise CalibrationError(
+                f"{self.unlabelled_P.sum()} of {self.n_problems} problems have no label, {one!r} "
+                "among them: label them, and grade again with `rlcm regrade`"
+            )
+
     def select(self, keep_P: NDArray[np.bool_]) -> Self:
         """The traces of some of the problems.
 

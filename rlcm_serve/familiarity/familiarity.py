@@ -9,10 +9,11 @@ nothing about whether an answer is right, and certifies nothing.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save
@@ -58,10 +59,9 @@ class FamiliarityConfig:
                     f"{folder} is not a familiarity folder: it holds no {name}; delete it, and fit "
                     "one with `rlcm train familiarity`"
                 )
-        stored: Any = json.loads((folder / CONFIG_FILE).read_text("utf-8"))
         try:
-            return cls(**{field.name: stored[field.name] for field in fields(cls)})
-        except (KeyError, TypeError) as error:
+            return msgspec.json.decode((folder / CONFIG_FILE).read_bytes(), type=cls)
+        except msgspec.MsgspecError as error:
             raise ModelRefused(
                 f"{folder / CONFIG_FILE} is not the configuration of a familiarity reading "
                 f"({error}): delete {folder}, and fit it again with `rlcm train familiarity`"

@@ -25,8 +25,11 @@ from calibration import (
     TraceError,
     Traces,
     certify,
+    evaluate,
     family_of_chains,
+    plan,
     read_traces,
+    verify,
     write_traces,
 )
 from tests.calibration.recordings import in_groups, sure
@@ -165,6 +168,21 @@ def test_fewer_problems_than_any_level_needs(
 ) -> None:
     with pytest.raises(CalibrationError, match=message):
         certify(sure(fingerprint, n), **asked)
+
+
+def test_problems_without_a_label_are_no_right_answers(sound: Traces) -> None:
+    half_P = np.arange(sound.n_problems) % 2 == 0
+    unlabelled = replace(sound, unlabelled_P=half_P)
+    made = certify(sound, alphas=[0.2], method="chains")
+    for use in (
+        lambda: certify(unlabelled, risk="regret"),
+        lambda: certify(sound, order=unlabelled),
+        lambda: plan(unlabelled, risk="regret", sizes=[20], repeats=1),
+        lambda: evaluate([FULL_BUDGET], unlabelled),
+        lambda: verify(made, unlabelled),
+    ):
+        with pytest.raises(CalibrationError, match="20 of 40 problems have no label, 'p"):
+            use()
 
 
 def test_groups_are_what_is_counted(sound: Traces) -> None:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from calibration.errors import CalibrationError
 from calibration.simulation.groups import Average
 from calibration.testing.fwer import Promise
-from calibration.testing.joint import parse_bounds
+from calibration.testing.joint import MAX_NEXT, parse_bounds
 from calibration.testing.methods import Method
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire, described
@@ -23,7 +23,6 @@ from rlcm_serve.store.job import Calibration, CalibrationRequest
 
 MAX_ROLLOUTS = 1024
 MAX_GROUP_SIZE = 1_000_000
-MAX_NEXT = 1_000_000_000
 REQUEST_EXAMPLE = {
     "profile": DEFAULT_NAME,
     "risk": "selective",

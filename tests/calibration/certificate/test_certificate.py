@@ -366,6 +366,7 @@ class TestPointwise:
         with pytest.raises(InfeasibleAlpha) as error:
             certificate.level_for(0.1)
         assert error.value.smallest_served == 0.05
+        assert "; ask for alpha = 0.05; " in str(error.value)  # 0.1 is above it, and not served
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, float("nan")])

@@ -3,6 +3,8 @@
 import copy
 import json
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibration import Certificate, CertificateError, CertifiedLevel, Promise, PValue, certify
+from calibration import (
+    Certificate,
+    CertificateError,
+    CertifiedLevel,
+    Promise,
+    PValue,
+    certify,
+    certify_kinds,
+)
 from calibration.certificate.certificate import _digest
 from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.simulation.groups import Groups
@@ -55,6 +65,47 @@ def changed(kind: str, *place: Any, to: Any) -> dict[str, Any]:
         inner = inner[step]
     inner[last] = to(inner[last]) if callable(to) else to
     return dict(content)
+
+
+@pytest.fixture(scope="module")
+def contents(world) -> list[dict[str, Any]]:
+    """Of a certificate of a kind with joint statements, and of a sequential one."""
+    traces = world.draw(np.random.default_rng(2), 240)
+    kinds = tuple("odd" if at % 2 else "even" for at in range(traces.n_problems))
+    how: dict[str, Any] = {"alphas": (0.2, 0.45), "delta": 0.2, "method": "chains"}
+    extra: dict[str, Any] = {"bounds": {"declined": None}, "next_questions": 50}
+    made = certify_kinds(replace(traces, kinds=kinds), **how, **extra)[:2]
+    made.append(certify_sequential(traces, sequential_design(traces, 240, **how)))
+    return [json.loads(json.dumps(one.to_json())) for one in made]
+
+
+def places(values: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Of every value in a JSON document; of a list, of its first two."""
+    if at:
+        yield at
+    if isinstance(values, dict):
+        for name, value in values.items():
+            yield from places(value, (*at, name))
+    if isinstance(values, list):
+        for number, value in enumerate(values[:2]):
+            yield from places(value, (*at, number))
+
+
+@pytest.mark.parametrize(
+    "to", [None, "x", -1, 10**400, [[1]]], ids=["null", "text", "negative", "huge", "lists"]
+)
+def test_no_value_in_any_place_ends_in_another_error(
+    contents: list[dict[str, Any]], to: object
+) -> None:
+    for content in contents:
+        for place in places(content):
+            forged = copy.deepcopy(content)
+            inner: Any = forged
+            for step in place[:-1]:
+                inner = inner[step]
+            inner[place[-1]] = to
+            with suppress(CertificateError):
+                load(forged)
 
 
 @pytest.mark.parametrize("file", [*SHIPPED, *FORMER], ids=lambda file: f"{file.parent}/{file.stem}")

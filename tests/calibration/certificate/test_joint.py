@@ -232,6 +232,8 @@ def half_wrong(outcomes: Outcomes) -> np.ndarray:
         ({"bounds": {"error": None}}, "give one of declined, wrong, lost"),
         ({"bounds": {"declined": 1.5}}, "the bound on declined is 1.5: give a share"),
         ({"next_questions": 0}, "the next 0 questions"),
+        ({"next_questions": 1.5}, "the next 1.5 questions: give a whole number from 1"),
+        ({"next_questions": 10**19}, "from 1 to 1,000,000,000"),  # SciPy does not return
         ({"bounds": {"lost": 0.1}, "risk": "regret"}, "already bound lost answers"),
         ({"next_questions": 5, "risk": Risk.custom("half", half_wrong)}, "nobody can count"),
         ({"next_questions": 5, "average": "groups"}, "average is 'groups', so the risk says"),

@@ -16,6 +16,7 @@ from calibration import (
     Traces,
     certify,
     certify_kinds,
+    plan_kinds,
     verify,
 )
 from calibration.certificate.evaluate import replay_certificate
@@ -172,6 +173,13 @@ def test_a_replay_takes_the_questions_of_the_kind(
         (level,) = [one for one in replay_certificate(made, others) if one.alpha == at_most]
         assert level.evaluation is not None
         assert level.evaluation.n_units == units
+
+
+def test_kinds_without_a_name_are_no_kinds(traces: Traces) -> None:
+    nameless = replace(traces, kinds=("",) * traces.n_problems)
+    for made_of in (certify_kinds, plan_kinds):
+        with pytest.raises(CalibrationError, match="no problem has a kind in the column 'topic'"):
+            made_of(nameless, by="topic", alphas=ALPHAS)
 
 
 def test_a_group_of_several_kinds_is_refused(traces: Traces) -> None:

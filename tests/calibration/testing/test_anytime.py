@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calibration.errors import CalibrationError
 from calibration.simulation.losses import DrawnLabels, Losses
 from calibration.testing.anytime import BETS, _bets, _gains, units_until
 from calibration.testing.betting import smallest_betting_p_value
@@ -154,6 +155,17 @@ def test_with_a_label_of_every_unit_predictions_change_nothing() -> None:
     every = np.ones((150, 1))
     drawn = DrawnLabels(every > 0, every, 1.0, rng.random((150, 4)))
     assert anytime(losses.with_labels(drawn), 0.1) == pytest.approx(anytime(losses, 0.1), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PValue if kind is not PValue.ANYTIME])
+def test_other_tests_do_not_take_missing_labels_for_right_answers(kind: PValue) -> None:
+    every = np.full((40, 1), 0.5)
+    drawn = DrawnLabels(np.arange(40)[:, None] % 2 == 0, every, 0.5, every)
+    losses = Losses.unweighted(np.zeros((40, 1))).with_labels(drawn)
+    with pytest.raises(CalibrationError, match=f"the test {kind} needs the loss of every unit"):
+        p_values(losses, 0.1, kind)
+    with pytest.raises(CalibrationError, match="use the anytime test"):
+        upper_bounds(losses, 0.1, kind)
 
 
 def test_good_predictions_reject_where_labels_alone_do_not() -> None:

@@ -98,6 +98,12 @@ def test_what_is_neither_a_design_nor_a_certificate_is_refused(rlcm: Rlcm, recor
     check_refused(rlcm("extend odd.json t --out c.json"), "odd.json: not a certificate")
     Path("odd.json").write_text("{")
     check_refused(rlcm("extend odd.json t --out c.json"), "odd.json is not JSON")
+    record("pilot.parquet", 60, name="q")
+    rlcm(f"plan pilot.parquet --risk regret {LEVELS} --design design.json")
+    design = json.loads(Path("design.json").read_text())
+    for delta in (float("nan"), 10**400):
+        Path("odd.json").write_text(json.dumps(design | {"delta": delta}))
+        check_refused(rlcm("extend odd.json t --out c.json"), "odd.json")
     for command in ("extend no.json t --out c.json", "labels no.json t"):
         check_refused(
             rlcm(command),

@@ -79,6 +79,11 @@ def test_damaged_files_are_refused(familiarity: Familiarity, tmp_path: Path) -> 
     (tmp_path / WEIGHTS_FILE).write_bytes(b"no tensors")
     with pytest.raises(ModelRefused, match=r"cannot be read .*rlcm train familiarity"):
         Familiarity.load(tmp_path)
-    (tmp_path / CONFIG_FILE).write_text(json.dumps({"hidden_size": 6}))
+    sound = json.loads((tmp_path / CONFIG_FILE).read_text())
+    for damaged in ('{"hidden_size": 6}', "{", "", json.dumps(sound | {"cutoff": "x"})):
+        (tmp_path / CONFIG_FILE).write_text(damaged)
+        with pytest.raises(ModelRefused, match="is not the configuration"):
+            Familiarity.load(tmp_path)
+    (tmp_path / CONFIG_FILE).write_bytes(b"\xff\xfe")
     with pytest.raises(ModelRefused, match="is not the configuration"):
         Familiarity.load(tmp_path)
