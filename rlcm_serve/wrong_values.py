@@ -35,6 +35,9 @@ _REMEDIES = {
     "string_too_long": "give {max_length} characters or fewer",
     "literal_error": "give {expected}",
     "enum": "give {expected}",
+    "string_pattern_mismatch": "give a text of the form {pattern}",
+    "union_tag_invalid": "give {expected_tags} as {discriminator}",
+    "union_tag_not_found": "give {discriminator}",
 }
 """By the type of pydantic's error; its context fills in the limits."""
 

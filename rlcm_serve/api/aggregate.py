@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 
 from rlcm_serve.aggregation import Aggregation
-from rlcm_serve.aggregation.formats.decoding import RolloutDecoder
+from rlcm_serve.aggregation.formats.decoding import RolloutDecoder, without_mark
 from rlcm_serve.aggregation.graders import Graders
 from rlcm_serve.aggregation.results import summary_json, to_json, to_json_lines
 from rlcm_serve.aggregation.rollouts import ITEMS, LINES
@@ -75,7 +75,7 @@ def vote_on_array(
 
     def work(body: Iterator[bytes], write: Callable[[bytes], None]) -> None:
         with tempfile.TemporaryFile(prefix="rlcm-") as file:
-            file.writelines(_within(body, LONGEST_ARRAY))
+            file.writelines(without_mark(_within(body, LONGEST_ARRAY)))
             file.flush()
             fields = _fields(mmap(file.fileno(), 0, access=ACCESS_READ) if file.tell() else b"")
             rollouts = fields.pop("rollouts", None)

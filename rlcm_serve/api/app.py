@@ -47,6 +47,7 @@ READABLE_HEADERS = (
     "Location",
     "Retry-After",
     "retry-after-ms",
+    "x-should-retry",
     "X-Request-Id",
     "x-rlcm-guarantee",
     "Idempotent-Replayed",

@@ -26,6 +26,8 @@ STRUCTURED_OUTPUTS = {"backend": "guidance", "disable_any_whitespace": True}
 """vLLM's configuration. Guidance refuses what it does not support, where others ignore it; free
 blanks between the parts of a text invite a model to write them until its tokens are used up.
 """
+_LONG = 10**15
+"""Larger numbers are not printed in full."""
 MOST_COUNTED = 1000
 """Largest `minItems`, `maxLength` and the like; ten million took 15 GB to check."""
 _COUNTS = frozenset(
@@ -106,7 +108,8 @@ def require_bounded(schema: str | None) -> None:
     """
     for name, value in _members(json.loads(schema) if schema else None):
         if name in _COUNTS and isinstance(value, (int, float)) and value > MOST_COUNTED:
-            raise _refused(f"has {name} {value:g}: give at most {MOST_COUNTED}")
+            shown = value if value < _LONG else f"over {_LONG:g}"
+            raise _refused(f"has {name} {shown}: give at most {MOST_COUNTED}")
         if name in _PATTERNS and not isinstance(value, bool):
             raise _refused(
                 f"has {name!r}, which only the schema of a profile may have: leave it out, or ask "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -53,7 +54,7 @@ class RolloutDecoder:
             RequestRefused: a line is not a rollout, or is too long.
         """
         first, rest = 1, b""
-        for block in blocks:
+        for block in without_mark(blocks):
             whole, newline, rest = (rest + block).rpartition(b"\n")
             if newline:
                 yield self._read_block(whole, first)
@@ -123,6 +124,17 @@ class RolloutDecoder:
             if found := explain_item(item, row, ITEMS, ignore_extra=self._ignore_extra):
                 return found
         return ITEMS.refused(first, None, f"the JSON is invalid here or later ({error})")
+
+
+def without_mark(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The text without the UTF-8 byte order mark that some programs begin it with."""
+    start, rest = b"", iter(blocks)
+    for block in rest:
+        start += block
+        if len(start) >= len(BOM_UTF8):
+            break
+    yield start.removeprefix(BOM_UTF8)
+    yield from rest
 
 
 def _batch(rollouts: Sequence[_Rollout], rows: Sequence[int]) -> pa.RecordBatch:

@@ -50,6 +50,8 @@ def explain_item(
         # In Python, booleans are integers.
         if field in item and (not isinstance(value, types) or isinstance(value, bool)):
             return places.refused(row, field, f"{field} is {_shown(value)}: {remedy}")
+        if isinstance(value, int | float) and not 0 <= value <= 1:
+            return places.refused(row, field, f"{field} is {_shown(value)}: {remedy}")
     unknown = [field for field in item if field not in _WANTED]
     if unknown and not ignore_extra:
         return places.refused(

@@ -128,6 +128,9 @@ class KeptResponses:
             self._on_outcome("failed")
             return
         self._on_outcome("answered")
+        if response.size > self._max_bytes // SHARE:  # it would displace all others, then itself
+            self._on_outcome("displaced")
+            return
         shelf = self._shelves.setdefault(place.caller_id, _Shelf())
         shelf.put(place.name, _Entry(digest, response, self._clock() + self._seconds))
         while shelf.size > self._max_bytes // SHARE:

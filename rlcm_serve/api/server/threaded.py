@@ -55,8 +55,7 @@ class Outbox:
     def write(self, data: bytes) -> None:
         """Appends data. The thread calls this."""
         while data:
-            with storing():
-                written = self._file.write(data)
+            written = self._file.write(data)
             self.size += written
             data = data[written:]
         self._loop.call_soon_threadsafe(self._news.set)
@@ -147,7 +146,8 @@ class ThreadedResponse(Response):
             BatchOutOfTime: the output was not complete in time, and the response had not begun.
             ClientDisconnect: the client has disconnected.
         """
-        outbox = Outbox()
+        with storing():
+            outbox = Outbox()
         feed, body = anyio.create_memory_object_stream[bytes](_PARTS)
         try:
             async with anyio.create_task_group() as tasks:
@@ -190,7 +190,8 @@ class ThreadedResponse(Response):
 
     async def _run(self, body: MemoryObjectReceiveStream[bytes], outbox: Outbox) -> None:
         def work() -> None:
-            self._work(self._parts(body), outbox.write)
+            with storing():  # the work may keep more than the output on disk
+                self._work(self._parts(body), outbox.write)
 
         try:
             async with self._terms.admission.place(self._terms.tenant) as place:

@@ -25,7 +25,7 @@ from rlcm_serve.core import (
 PROBLEM = "A dial shows 3. A up 5. B down 3. C up 9. D up 4. What does it show now?"
 MAX_KIND = 200
 """Characters of the name of a kind."""
-MAX_SEED = 2**53 - 1
+MAX_INTEGER = 2**53 - 1
 """What every reader of JSON holds exactly, OpenAPI documents included."""
 
 
@@ -65,7 +65,7 @@ class QuestionSettings(Wire):
     """Nucleus sampling: probability mass that tokens are sampled from. The default is the certified
     value. Another value removes the guarantee.
     """
-    seed: int | None = Field(default=None, ge=0, le=MAX_SEED, examples=[7])
+    seed: int | None = Field(default=None, ge=0, le=MAX_INTEGER, examples=[7])
     """Seed of the sampling. It removes the guarantee. If the engine cannot use seeds, the response
     is 422.
     """
@@ -123,7 +123,7 @@ class QuestionSettings(Wire):
 class BudgetAndFormat(Wire):
     """Settings that `/solve` and `/v1/chat/completions` call alike."""
 
-    max_tokens: int | None = Field(default=None, ge=1, examples=[256])
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_INTEGER, examples=[256])
     """Thinking budget of one sample, in tokens. The default is the engine's budget. Another value
     has a guarantee only if a certificate was fitted for it.
     """

@@ -1,8 +1,11 @@
 import asyncio
+import errno
 import json
 import socket
+import tempfile
 import threading
 import time
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,6 +100,42 @@ async def test_lines_in_and_out(client: httpx.AsyncClient) -> None:
     assert parsed(response.text) == [ResultBody.example(), {"summary": SummaryBody.example()}]
 
 
+@pytest.mark.parametrize("size", [1, 2, 1000])
+async def test_a_byte_order_mark_is_passed_over(client: httpx.AsyncClient, size: int) -> None:
+    array = json.dumps({"rollouts": ROWS}).encode()
+    for content, headers in ((lines(ROWS), LINES), (array, {"Content-Type": "application/json"})):
+        marked = BOM_UTF8 + content
+        parts = [marked[at : at + size] for at in range(0, len(marked), size)]
+
+        async def body(parts: list[bytes] = parts) -> AsyncIterator[bytes]:
+            for part in parts:
+                yield part
+
+        plain = await client.post("/aggregate", content=content, headers=headers)
+        response = await client.post("/aggregate", content=body(), headers=headers)
+        assert (response.status_code, response.text) == (200, plain.text)
+
+
+@pytest.mark.parametrize("where", ["the response", "the body"])
+async def test_a_full_disk_is_503(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    create, made = tempfile.TemporaryFile, 0
+
+    def file(*args: Any, **options: Any) -> Any:
+        nonlocal made
+        made += 1
+        if made == ["the response", "the body"].index(where) + 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return create(*args, **options)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", file)
+    content, headers = json.dumps({"rollouts": ROWS}), {"Content-Type": "application/json"}
+    problem = error_of(await client.post("/aggregate", content=content, headers=headers), 503)
+    assert problem["type"].endswith("storage-full")
+    assert "no space is left on the disk" in problem["detail"]
+
+
 @pytest.mark.parametrize("grouped", ["true", "false"])
 async def test_both_formats_say_the_same(client: httpx.AsyncClient, grouped: str) -> None:
     options = {"vote": "majority", "seed": "3", "grouped": grouped}
@@ -158,6 +197,12 @@ async def test_other_media_types_are_415(client: httpx.AsyncClient, kind: str | 
             b'{"rollouts": [{"problem_id": "a", "answer": "7", "confidence": 1.5}]}',
             "rollouts[0].confidence",
             "confidence is 1.5: give a number from 0 to 1",
+        ),
+        (
+            b'{"rollouts": [{"problem_id": "a", "answer": "7", "confidence": 0.5}, '
+            b'{"problem_id": "b", "answer": "7", "confidence": 1e999}]}',
+            "rollouts[1].confidence",
+            "confidence is inf: give a number from 0 to 1",
         ),
     ],
 )

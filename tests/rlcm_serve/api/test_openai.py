@@ -261,6 +261,7 @@ async def test_a_response_can_be_sent_back_as_it_came(one: Path, script: Script)
         },
         {"stop": None, "logit_bias": {}, "tools": [], "tool_choice": "none"},
         {"stop": ["\n", "Question:"], "prompt_cache_retention": "24h"},
+        {"stop": "Question:"},
         {"logprobs": False, "top_logprobs": 0, "parallel_tool_calls": True},
         {"frequency_penalty": 0, "presence_penalty": 0.0},
         {"response_format": {"type": "text"}, "modalities": ["text"], "service_tier": "flex"},
@@ -342,6 +343,8 @@ async def test_unsupported_fields_are_refused_with_the_reason(
         ("stop", {"stop": ""}),
         ("stop", {"stop": list("abcde")}),
         ("stop", {"stop": "word" * 51}),
+        ("max_tokens", {"max_tokens": 10**400}),
+        ("max_completion_tokens", {"max_completion_tokens": 10**400}),
         ("messages[0].content", {"messages": [{"role": "user", "content": [
             {"type": "image_url", "image_url": {"url": "data:,"}}
         ]}]}),

@@ -146,7 +146,8 @@ async def test_a_streamed_answer_is_the_schemas_text_alone(client: AsyncOpenAI) 
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({"type": "xml"}, "response_format"),
+        ({}, "response_format is {}: give 'type'"),
+        ({"type": "xml"}, "give 'text', 'json_object', 'json_schema' as 'type'"),
         ({"type": "json_schema"}, "json_schema"),
         ({"type": "json_schema", "json_schema": {"name": "x"}}, "schema"),
         (

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from calibration import ExitPolicy, ExitReason
 from rlcm_serve.api.wire.events import EVENTS, StartBody, body_of
-from rlcm_serve.api.wire.question import MAX_SEED, SolveRequest
+from rlcm_serve.api.wire.question import MAX_INTEGER, SolveRequest
 from rlcm_serve.api.wire.solution import SolveResponse
 from rlcm_serve.core import (
     MAX_SAMPLES,
@@ -205,7 +205,7 @@ SETTINGS = st.fixed_dictionaries(
         "max_tokens": st.none() | st.integers(1, 10**9),
         "temperature": st.none() | st.floats(0, MAX_TEMPERATURE),
         "top_p": st.none() | st.floats(0, 1, exclude_min=True),
-        "seed": st.none() | st.integers(0, MAX_SEED),
+        "seed": st.none() | st.integers(0, MAX_INTEGER),
         "on_infeasible": st.sampled_from(OnInfeasible).map(str),
         "on_unfamiliar": st.sampled_from(OnUnfamiliar).map(str),
         "timeout_s": st.none() | st.floats(0, 1e9, exclude_min=True),

@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 from rlcm_serve.api.wire.base import Wire, described
 from rlcm_serve.api.wire.openai.asked import ROLES, OpenAIRequest, StreamOptions
 from rlcm_serve.api.wire.openai.unsupported import Nothing, UnsupportedInChat, refused
-from rlcm_serve.api.wire.question import PROBLEM, BudgetAndFormat
+from rlcm_serve.api.wire.question import MAX_INTEGER, PROBLEM, BudgetAndFormat
 from rlcm_serve.api.wire.response_format import schema_of
 from rlcm_serve.core import Message
 from rlcm_serve.errors import RequestRefused
@@ -110,7 +110,7 @@ class ChatRequest(UnsupportedInChat, BudgetAndFormat, OpenAIRequest):
         min_length=1, examples=[[{"role": "user", "content": PROBLEM}]]
     )
     """The conversation. The last message is the user's question."""
-    max_completion_tokens: int | None = Field(default=None, ge=1, examples=[256])
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MAX_INTEGER, examples=[256])
     """Thinking budget of one sample, in tokens; the same as `max_tokens`."""
     n: Annotated[Literal[1] | None, refused(_ONE_CHOICE)] = Field(default=None, examples=[1])
     """Number of choices; only 1 is supported. The number of samples is `n_votes`."""
@@ -119,7 +119,7 @@ class ChatRequest(UnsupportedInChat, BudgetAndFormat, OpenAIRequest):
     )
     """Options of a streamed response; ignored without `stream`."""
     stop: Annotated[
-        StopText | list[StopText] | None, Field(max_length=MOST_STOPS), refused(_STOPS)
+        StopText | Annotated[list[StopText], Field(max_length=MOST_STOPS)] | None, refused(_STOPS)
     ] = Field(default=None, examples=[["\n\n"]])
     """Sequences before which `content` is cut: up to four. The thinking and the answer that is
     counted under `rlcm` do not change.

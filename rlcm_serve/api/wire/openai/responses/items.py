@@ -154,7 +154,11 @@ InputItem = Annotated[
 
 def _as_items(given: Any) -> Any:
     """A text alone is a message of the user."""
-    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    if not isinstance(given, list):
+        raise ValueError("give a text, or a list of items")
+    return given
 
 
 _Items = Annotated[list[InputItem], Field(min_length=1)]

@@ -11,7 +11,7 @@ from rlcm_serve.api.wire.base import Wire, described
 from rlcm_serve.api.wire.openai.asked import OpenAIRequest, StreamOptions
 from rlcm_serve.api.wire.openai.responses.items import Input, messages_of
 from rlcm_serve.api.wire.openai.unsupported import UnsupportedInResponses, Verbosity, refused
-from rlcm_serve.api.wire.question import PROBLEM
+from rlcm_serve.api.wire.question import MAX_INTEGER, PROBLEM
 from rlcm_serve.api.wire.response_format import FlatResponseFormat, schema_of
 from rlcm_serve.core import Message
 
@@ -19,7 +19,10 @@ _NO_EFFORT = (
     "not supported: the accepted risk `alpha` decides how long to think, and max_output_tokens "
     "caps it"
 )
-_NO_LOGPROBS = "not supported: log-probabilities are not returned; read rlcm.confidence instead"
+_KNOWN_PARTS = (
+    "give a list of parts that OpenAI names, such as reasoning.encrypted_content; "
+    "log-probabilities are not returned: read rlcm.confidence instead"
+)
 _Summary = Literal["auto", "concise", "detailed"]
 _AS_IT_IS = "Accepted and ignored: the thinking is returned as it is."
 
@@ -58,7 +61,7 @@ class ResponseRequest(UnsupportedInResponses, OpenAIRequest):
     """A system prompt before the input. One that is not that of a prompt profile removes the
     guarantee.
     """
-    max_output_tokens: int | None = Field(default=None, ge=1, examples=[256])
+    max_output_tokens: int | None = Field(default=None, ge=1, le=MAX_INTEGER, examples=[256])
     """Thinking budget of one sample, in tokens. The default is the engine's budget. Another value
     has a guarantee only if a certificate was fitted for it.
     """
@@ -79,7 +82,7 @@ class ResponseRequest(UnsupportedInResponses, OpenAIRequest):
             ]
         ]
         | None,
-        refused(_NO_LOGPROBS),
+        refused(_KNOWN_PARTS),
     ] = Field(default=None, examples=[["reasoning.encrypted_content"]])
     """Accepted and ignored: a response has all that there is. Log-probabilities are refused."""
     stream_options: StreamOptions | None = Field(default=None, examples=[None])
