@@ -45,6 +45,11 @@ ENVIRONMENT = {
 _IN_THE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 _WHOLE_PROMPT = 8192
 """The longest context, in tokens, for which a CPU does not split prefills into chunks."""
+_CPU_BLOCK = "32"
+"""Tokens of a block of the KV cache on a CPU, the fewest that vLLM has there; it takes 128.
+
+A forced answer begins with its thinking so far, of which whole blocks alone are cached.
+"""
 _DERIVED = ("enable_chunked_prefill", "distributed_executor_backend")
 _LORA = ("enable_lora", "max_loras", "max_lora_rank")
 _OURS = (
@@ -275,7 +280,7 @@ def _defaults(files: ModelFiles) -> list[str]:
     if _has_two_forms(files.folder):
         defaults += ["--config-format", "hf", "--load-format", "hf"]
     if current_platform.is_cpu():
-        defaults += ["--enforce-eager", "--max-num-seqs", "256"]
+        defaults += ["--enforce-eager", "--max-num-seqs", "256", "--block-size", _CPU_BLOCK]
         if files.config.get("dtype", files.config.get("torch_dtype")) == "float32":
             defaults += ["--dtype", "float32"]
     return defaults

@@ -48,9 +48,11 @@ def test_the_engine_is_spawned_not_forked(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_callers_arguments_pass_through_and_outrank_ours(files: ModelFiles) -> None:
     wanted = ("--tensor-parallel-size", "2", "--max-num-seqs=7", "--no-enable-prefix-caching")
+    wanted += ("--block-size", "64")
     arguments = _arguments(EngineSettings(vllm_arguments=wanted), files, STOP_IDS)
     assert arguments.tensor_parallel_size == 2
     assert arguments.max_num_seqs == 7
+    assert arguments.block_size == 64
     assert arguments.enable_prefix_caching is False
 
 
