@@ -185,15 +185,15 @@ power-study: $(INSTALLED)  ## measure the default against every other method and
 
 paper-primary: $(INSTALLED)  ## train, probe and test the 30 runs of the primary comparison (half a day on two cores; continues; ARGS=--pilot)
 	@$(BIN)/python -m studies.paper.primary run $(ARGS)
-	@$(BIN)/python -m studies.paper.primary report $(ARGS)
+	@$(BIN)/python -m studies.paper.primary report $(filter --pilot,$(ARGS))
 
 paper-all: $(INSTALLED)  ## train, probe and evaluate every method of the paper with three seeds (51 runs, a day on two cores; continues)
 	@$(BIN)/python -m studies.paper all $(ARGS)
 	@$(BIN)/python -m studies.paper report --every-seed
 
-paper-within: $(INSTALLED)  ## train, probe and test ideas for confidence within a question (12 runs, five hours on two cores; continues)
+paper-within: $(INSTALLED)  ## train, probe and test ideas for confidence within a question (12 runs, twelve hours on two cores; continues)
 	@$(BIN)/python -m studies.paper.within run $(ARGS)
-	@$(BIN)/python -m studies.paper.within report $(ARGS)
+	@$(BIN)/python -m studies.paper.within report
 
 test-studies: $(INSTALLED)  ## run every command behind a published figure on a tiny input (five minutes)
 	@$(BIN)/pytest -m studies tests/studies $(ARGS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,12 +57,7 @@ FILES = ("train", "watched", "probe", "test")
 
 def write_problems(folder: Path) -> None:
     """Writes `train`, `watched`, `probe` and `test.jsonl`: always the same, no problem in two."""
-    write_files(folder, problems_by_file())
-
-
-def write_files(folder: Path, files: Mapping[str, Sequence[Problem]]) -> None:
-    """Writes problems, by the file's name without its ending, as JSON Lines."""
-    for name, problems in files.items():
+    for name, problems in problems_by_file().items():
         rows = [json.dumps(_row(problem)) for problem in problems]
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / f"{name}.jsonl", "\n".join(rows) + "\n")

@@ -16,7 +16,7 @@ from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.weighted_metrics import WeightedMetrics
 from studies.paper.primary.design import METHODS, WITHIN
-from studies.paper.primary.inference import Crossed, resamples
+from studies.paper.primary.inference import resamples
 from studies.paper.primary.measures import Figures, Measured, mixed_in_all
 from studies.paper.primary.problems import has_conflict, is_out_of_domain
 from studies.paper.primary.result import PrimaryResult
@@ -90,11 +90,6 @@ class PanelFigures:
         """The first reading's figure minus the second's, paired by seed and problem."""
         figure_ST = self.figure_ST[one][title] - self.figure_ST[other][title]
         return self._estimate(title, figure_ST)
-
-    def crossed_difference(self, one: Reading, other: Reading, title: str) -> Crossed | None:
-        """As `difference`, with the parts of its error; None if any seed's figure is undefined."""
-        figure_ST = self.figure_ST[one][title] - self.figure_ST[other][title]
-        return difference(figure_ST, self._counted(title))
 
     def _estimate(self, title: str, figure_ST: Figures) -> Estimate:
         found = difference(figure_ST, self._counted(title))

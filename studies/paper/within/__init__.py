@@ -1,1 +1,1 @@
-"""Ideas for confidence within a question: a pilot, then one of them confirmed on new seeds."""
+"""Ideas for confidence within a question, on the pilot's seeds."""

@@ -15,12 +15,12 @@ from rich.console import Console
 from rlcm_serve.cli import run_app
 from studies.paper.primary.__main__ import CONFIG, smoke_study
 from studies.paper.primary.__main__ import RESULTS as PRIMARY_RESULTS
-from studies.paper.primary.problems import write_files, write_problems
+from studies.paper.primary.problems import write_problems
 from studies.paper.primary.result import read_primary
 from studies.paper.primary.running import PrimaryStudy, Running
 from studies.paper.study import complete
-from studies.paper.within.design import confirming_runs, fresh_problems, pilot_runs, run_named
-from studies.paper.within.tables import confirmation_text, pilot_text
+from studies.paper.within.design import pilot_runs, run_named
+from studies.paper.within.tables import pilot_text
 from studies.smoke import SMOKE
 
 RESULTS = Path("studies/results/paper-within")
@@ -31,15 +31,10 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 
-Confirm = Annotated[
-    str | None, typer.Option("--confirm", help="An idea, on fresh seeds and problems.")
-]
-
 
 @app.command("run")
 def run_studies(
     names: Annotated[list[str] | None, typer.Argument(help="Names of runs. Default: all.")] = None,
-    confirm: Confirm = None,
     out: Annotated[Path, typer.Option(help="Folder for policies and tests.")] = Path(
         "runs/paper-within"
     ),
@@ -54,13 +49,9 @@ def run_studies(
             study = smoke_study(Path(folder))
             complete([Running(study, run_named("rlcm-ranking-100"))], 1, console)
         return
-    every = [*confirming_runs(confirm)] if confirm else [*pilot_runs()]
-    chosen = [run_named(name) for name in names] if names else every
-    problems = out / ("fresh-problems" if confirm else "problems")
-    if confirm:
-        write_files(problems, fresh_problems())
-    else:
-        write_problems(problems)
+    chosen = [run_named(name) for name in names] if names else [*pilot_runs()]
+    problems = out / "problems"
+    write_problems(problems)
     study = PrimaryStudy(CONFIG, problems, out, results)
     missing = [Running(study, run) for run in chosen if not study.is_done(run)]
     console.print(f"{len(chosen) - len(missing)} of {len(chosen)} runs are done")
@@ -69,15 +60,13 @@ def run_studies(
 
 @app.command("report")
 def report_results(
-    confirm: Confirm = None,
     results: Annotated[Path, typer.Option(help="Folder with the results.")] = RESULTS,
     primary: Annotated[
         Path, typer.Option(help="Folder with the primary comparison's pilot.")
     ] = PRIMARY_RESULTS,
 ) -> None:
-    """Print the ideas' figures on the pilot's seeds, or what a confirmation shows."""
-    own = read_primary(results)
-    text = confirmation_text(own, confirm) if confirm else pilot_text(read_primary(primary) | own)
+    """Print the ideas' figures on the pilot's seeds."""
+    text = pilot_text(read_primary(primary) | read_primary(results))
     Console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 

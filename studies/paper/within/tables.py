@@ -1,8 +1,8 @@
-"""Reports of the pilot and of the confirmation as text."""
+"""The report of the pilot as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from studies.paper.primary.design import ACCURACY_MARGIN, LEAST_COMMON, PILOT_SEEDS, POSTHOC
 from studies.paper.primary.result import PrimaryResult
@@ -13,17 +13,9 @@ from studies.paper.primary.secondary import (
     Reading,
     panel_figures,
 )
-from studies.paper.primary.secondary_tables import differences_table, title_of, values_table
-from studies.paper.primary.tables import HEAD, verdict_row
-from studies.paper.primary.verdicts import RESAMPLES, judged
-from studies.paper.within.design import (
-    CONFIRMED,
-    DECIDING,
-    FRESH_SEEDS,
-    IDEAS,
-    PILOT_METHODS,
-    REFERENCE,
-)
+from studies.paper.primary.secondary_tables import differences_table, values_table
+from studies.paper.primary.verdicts import RESAMPLES
+from studies.paper.within.design import DECIDING, IDEAS, PILOT_METHODS, REFERENCE
 
 Results = Mapping[str, PrimaryResult]
 
@@ -39,7 +31,8 @@ def pilot_text(results: Results, number: int = RESAMPLES) -> str:
     if missing := [name for name in names if name not in results]:
         return (
             f"{len(names) - len(missing)} of {len(names)} runs are there; missing: "
-            f"{', '.join(missing)}. `make paper-primary ARGS=--pilot` makes those of grpo and rlcm."
+            f"{', '.join(missing)}. `make paper-primary ARGS=--pilot` makes those of grpo and "
+            "rlcm, `make paper-within` the others."
         )
     parts = ["No verdict: three seeds, and the best of several ideas looks better than it is."]
     for panel in (TRAINED, OUT_OF_DOMAIN):
@@ -77,27 +70,6 @@ def to_confirm(found: PanelFigures) -> str | None:
         if gain is not None and gain > 0 and lost is not None and lost > -ACCURACY_MARGIN:
             gains[method] = gain
     return max(gains, key=gains.__getitem__) if gains else None
-
-
-def confirmation_text(
-    results: Results, method: str, seeds: Sequence[int] = FRESH_SEEDS, number: int = RESAMPLES
-) -> str:
-    """The two hypotheses about one idea against RLCM; verdicts only with every seed."""
-    compared = (REFERENCE, method)
-    whole = [seed for seed in seeds if all(f"{name}-{seed}" in results for name in compared)]
-    head = f"{len(whole)} of {len(seeds)} seeds have {' and '.join(compared)}."
-    if len(whole) < 2:
-        return f"{head} A comparison needs two seeds or more."
-    found = panel_figures(results, whole, TRAINED, number, compared)
-    differences = {
-        (method, endpoint): found.crossed_difference(_read(method), _read(REFERENCE), endpoint.name)
-        for endpoint in CONFIRMED
-    }
-    is_complete = len(whole) == len(seeds)
-    rows = [verdict_row(one, is_complete) for one in judged(differences, len(whole))]
-    table = "\n".join([*HEAD, *rows])
-    values = values_table(found, [_read(name) for name in compared])
-    return f"{head} Differences are to {title_of(REFERENCE)}.\n\n{table}\n\n{values}"
 
 
 def _read(method: str) -> Reading:

@@ -1,23 +1,14 @@
-"""Pilot and confirmation of ideas on made results."""
+"""The pilot of ideas on made results."""
 
 from __future__ import annotations
 
 import pytest
 
 from studies.paper.primary.design import PILOT_SEEDS
-from studies.paper.primary.problems import problems_by_file
 from studies.paper.primary.result import PrimaryResult
 from studies.paper.primary.secondary import TRAINED, panel_figures
-from studies.paper.within.design import (
-    FRESH_SEEDS,
-    IDEAS,
-    PILOT_METHODS,
-    confirming_runs,
-    fresh_problems,
-    pilot_runs,
-    run_named,
-)
-from studies.paper.within.tables import confirmation_text, pilot_text, to_confirm
+from studies.paper.within.design import IDEAS, PILOT_METHODS, pilot_runs, run_named
+from studies.paper.within.tables import pilot_text, to_confirm
 from tests.studies.paper.primary.made_primary import made
 from training.errors import TrainingRefused
 from training.rl.rewards.methods import METHODS
@@ -32,30 +23,12 @@ def results(tells: dict[str, float], seeds: tuple[int, ...]) -> dict[str, Primar
     return {one.name: one for one in found}
 
 
-def test_runs_are_known_methods_on_the_pilots_seeds_and_then_on_fresh_ones() -> None:
+def test_runs_are_known_methods_on_the_pilots_seeds() -> None:
     assert [run.name for run in pilot_runs()][:2] == ["rlcm-ranking-100", "rlcm-between-100"]
     assert {run.method for run in pilot_runs()} == set(IDEAS) < set(METHODS)
-    names = [run.name for run in confirming_runs("rlcm-rising")]
-    assert names[:2] == ["rlcm-200", "rlcm-rising-200"]
-    assert len(names) == 20
-    assert run_named("rlcm-between-205").seed == 205
+    assert run_named("rlcm-between-102").seed == 102
     with pytest.raises(TrainingRefused, match="'rlcm-9' is no run"):
         run_named("rlcm-9")
-    with pytest.raises(TrainingRefused, match="'rlcr' is no idea"):
-        [*confirming_runs("rlcr")]
-
-
-def test_fresh_problems_have_another_test_of_the_same_kinds() -> None:
-    before, after = problems_by_file(), fresh_problems()
-    assert {name: before[name] == after[name] for name in before} == {
-        "train": True,
-        "watched": True,
-        "probe": True,
-        "test": False,
-    }
-    kinds = [sorted((one.family, one.level) for one in files["test"]) for files in (before, after)]
-    assert kinds[0] == kinds[1]
-    assert not {one.id for one in before["test"]} & {one.id for one in after["test"]}
 
 
 def test_the_pilot_names_the_idea_that_tells_most() -> None:
@@ -79,16 +52,3 @@ def test_nothing_is_chosen_if_a_run_collapsed() -> None:
 def test_no_idea_is_confirmed_that_tells_less_than_rlcm() -> None:
     found = results(dict.fromkeys(PILOT_METHODS, 1.0) | {"rlcm": 3.0}, PILOT_SEEDS)
     assert to_confirm(panel_figures(found, PILOT_SEEDS, TRAINED, FEW, PILOT_METHODS)) is None
-
-
-def test_a_confirmation_has_two_hypotheses_and_no_verdict_before_the_last_seed() -> None:
-    found = results({"rlcm": 1.0, "rlcm-ranking": 2.0}, FRESH_SEEDS)
-    text = confirmation_text(found, "rlcm-ranking", number=FEW)
-    assert "| rlcm-ranking | AUROC within a question | +0." in text
-    assert "| better |" in text
-    assert text.count("| rlcm-ranking |") == 2
-    del found["rlcm-209"]
-    early = confirmation_text(found, "rlcm-ranking", number=FEW)
-    assert early.startswith("9 of 10 seeds")
-    assert "better" not in early
-    assert "needs two seeds" in confirmation_text({}, "rlcm-ranking")
