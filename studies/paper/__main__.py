@@ -17,11 +17,13 @@ from rich.console import Console
 from rlcm_serve.cli import run_app
 from studies.paper.repeated import WARM_START, repeated_study, runs_of
 from studies.paper.report.write import REPEATED, write_report
+from studies.paper.result_files import design_digest
 from studies.paper.runs import PaperRun, paper_runs, repeated_runs, run_named
-from studies.paper.stages import Study
+from studies.paper.stages import ANSWERS, TEMPERATURE, Study
 from studies.paper.study import carry_out, smoke_study
 from studies.smoke import SMOKE
 
+CONFIG = Path("configs/embedded.toml")
 RESULTS, PAGE = Path("studies/results/paper"), Path("docs/studies/paper-at-toy-scale.md")
 REPEATED_RESULTS = Path("studies/results/paper-all")
 REPEATED_PAGE = REPEATED_RESULTS / "report.md"
@@ -41,9 +43,7 @@ def run_studies(
     names: Annotated[
         list[str] | None, typer.Argument(help="Names of runs. Default: every run.")
     ] = None,
-    config: Annotated[Path, typer.Option(help="TOML file with the training settings.")] = Path(
-        "configs/embedded.toml"
-    ),
+    config: Annotated[Path, typer.Option(help="TOML file with the training settings.")] = CONFIG,
     data: Annotated[str, typer.Option(help="Benchmark of the evaluation.")] = "embedded",
     out: Annotated[Path, typer.Option(help="Folder for policies and evaluations.")] = Path(
         "runs/paper"
@@ -64,10 +64,11 @@ def run_studies(
             carry_out(smoke_study(Path(folder)), [run_named("rlcm-0.05-0")], 1, Console())
         return
     runs = [run_named(name) for name in names] if names else list(paper_runs())
-    study = Study(config=config, benchmark=data, out=out, results=results, threads=threads)
+    design = "" if (config, data) == (CONFIG, "embedded") else _design(config, data)
+    study = Study(config, data, out / design, results, threads, design=design)
     console = Console()
     if list_only:
-        _list(runs, results, console)
+        _list(runs, [run for run in runs if study.is_done(run)], console)
         return
     carry_out(study, runs, jobs, console)
 
@@ -104,15 +105,19 @@ def run_all(
     chosen = runs_of(methods)
     runs = [run_named(name, repeated_runs()) for name in names] if names else chosen
     if list_only:
-        _list(runs, results, console)
+        done = [run for run in runs if (results / f"{run.name}.json").exists()]
+        _list(runs, done, console)
         return
     carry_out(repeated_study(out, results, model), runs, jobs, console)
 
 
-def _list(runs: Sequence[PaperRun], results: Path, console: Console) -> None:
+def _design(config: Path, data: str) -> str:
+    return design_digest((data, TEMPERATURE, ANSWERS), [config.read_bytes()])
+
+
+def _list(runs: Sequence[PaperRun], done: Sequence[PaperRun], console: Console) -> None:
     for run in runs:
-        is_done = (results / f"{run.name}.json").exists()
-        console.print(f"{run.name}{' (done)' if is_done else ''}")
+        console.print(f"{run.name}{' (done)' if run in done else ''}")
 
 
 @app.command("report")

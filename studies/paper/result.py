@@ -135,7 +135,9 @@ def read_results(folder: Path) -> dict[str, Result]:
     """
     found = read_folder(folder, Result, COMMAND)
     if not found:
-        raise RequestRefused("results", f"{folder} holds no result: run `{COMMAND}` first")
+        raise RequestRefused(
+            "results", f"{folder} holds no result: run `{COMMAND}` or `python -m studies.paper all`"
+        )
     return found
 
 

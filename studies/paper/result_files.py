@@ -63,7 +63,7 @@ def is_made(path: Path, design: str, command: str) -> bool:
     if read_result(path, Made, command).design != design:
         raise TrainingRefused(
             f"{path} was made under another design, so it cannot stand beside new results: "
-            "delete it, then its run is made again"
+            "give them another folder with --results; or delete it, then its run is made again"
         )
     return True
 

@@ -12,6 +12,7 @@ import random
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ class Study:
         return is_made(self.results / f"{run.name}.json", self.design, COMMAND)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots, so that it keeps its folder
 class Running:
     """One run in progress.
 
@@ -99,11 +100,16 @@ class Running:
     run: PaperRun
 
     @property
+    def name(self) -> str:
+        """Of the run."""
+        return self.run.name
+
+    @cached_property
     def folder(self) -> Path:
-        """Folder of the model."""
+        """Folder of the model: decided once, as the other study may be running."""
         return self._made_elsewhere or self.study.out / self.run.name
 
-    @property
+    @cached_property
     def _made_elsewhere(self) -> Path | None:
         """Folder of the same policy and probe in the other study, if both are there."""
         if self.study.same is None or not self.run.has_own_strength:

@@ -64,8 +64,12 @@ class Unfinished(Protocol):
     """A run in progress."""
 
     @property
+    def name(self) -> str:
+        """Of the run."""
+
+    @property
     def folder(self) -> Path:
-        """Folder of its model; the run has its name."""
+        """Folder of its model; logs are beside it."""
 
     def finish(self) -> Path:
         """Completes it; returns the path of the result."""
@@ -79,7 +83,7 @@ def complete(missing: Sequence[Unfinished], jobs: int, console: Console) -> None
     """
     failed = []
     with ThreadPoolExecutor(jobs) as pool:
-        under_way = {pool.submit(_finish, run, console): run.folder.name for run in missing}
+        under_way = {pool.submit(_finish, run, console): run.name for run in missing}
         try:
             for ended in as_completed(under_way):
                 if error := ended.exception():
@@ -92,7 +96,7 @@ def complete(missing: Sequence[Unfinished], jobs: int, console: Console) -> None
 
 
 def _finish(run: Unfinished, console: Console) -> None:
-    began, name = time.monotonic(), run.folder.name
+    began, name = time.monotonic(), run.name
     console.print(f"{name} begins; its logs are in {run.folder.parent}")
     path = run.finish()
     console.print(f"{name} ended after {(time.monotonic() - began) / 60:.0f} min: {path}")

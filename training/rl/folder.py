@@ -17,22 +17,27 @@ from training.rl.arguments import CHECKPOINTS
 from training.rl.settings import RunSettings
 
 SETTINGS = "settings.json"
+_PROBLEMS = "problems"
+"""Name under which it holds the digest of the problems; earlier versions left it out."""
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
-def remember(settings: RunSettings, out: Path, writes: bool = True) -> None:
+def remember(settings: RunSettings, problems: str, out: Path, writes: bool = True) -> None:
     """Keeps the settings in the run's folder, atomically.
 
     Args:
+        problems: digest of the problems.
         writes: whether this process writes them; of several processes one does.
 
     Raises:
-        TrainingRefused: as `check_folder`.
+        TrainingRefused: as `check_folder` and `check_problems`.
     """
     check_folder(settings, out)
+    check_problems(problems, out)
     out.mkdir(parents=True, exist_ok=True)
     if writes:
-        write_text(out / SETTINGS, json.dumps(_as_json(settings), indent=1) + "\n")
+        content = {_PROBLEMS: problems, **_as_json(settings)}
+        write_text(out / SETTINGS, json.dumps(content, indent=1) + "\n")
 
 
 def check_folder(settings: RunSettings, out: Path) -> None:
@@ -67,6 +72,24 @@ def check_folder(settings: RunSettings, out: Path) -> None:
             )
 
 
+def check_problems(problems: str, out: Path) -> None:
+    """Checks that a run that continues has the problems that it began with.
+
+    Args:
+        problems: their digest.
+        out: the run's folder.
+
+    Raises:
+        TrainingRefused: it has others.
+    """
+    before = _content(out).get(_PROBLEMS, problems) if (out / SETTINGS).exists() else problems
+    if before != problems:
+        raise TrainingRefused(
+            f"{out} holds a run on other problems: the data have changed since it began; restore "
+            "them to continue, or give another --out to start again"
+        )
+
+
 def _as_json(settings: RunSettings) -> dict[str, Any]:
     """All settings, as they read after a way through JSON."""
     table: dict[str, Any] = json.loads(json.dumps(settings.to_json(), default=list))
@@ -82,7 +105,14 @@ def remembered(out: Path) -> RunSettings:
     path = out / SETTINGS
     if not path.exists():
         raise TrainingRefused(f"{out} holds no run: give the --out of an `rlcm train rl`")
-    return RunSettings.from_json(json.loads(path.read_text()), str(path))
+    content = _content(out)
+    content.pop(_PROBLEMS, None)
+    return RunSettings.from_json(content, str(path))
+
+
+def _content(out: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((out / SETTINGS).read_text())
+    return content
 
 
 def last_checkpoint(folder: Path) -> Path | None:

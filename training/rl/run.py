@@ -23,7 +23,7 @@ from training.rl.check import (
     check_trainer,
     trl_config,
 )
-from training.rl.folder import check_folder, last_checkpoint, remember
+from training.rl.folder import check_folder, check_problems, last_checkpoint, remember
 from training.rl.inputs import RunInputs, read_inputs
 from training.rl.settings import LoraSettings, RunSettings
 from training.rl.trainer.colocated import (
@@ -63,7 +63,7 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
     console.quiet = rank > 0
     with grader_named("math") as grader:
         prepared = checked_run(settings, out, grader)
-        remember(settings, out, writes=rank == 0)
+        remember(settings, prepared.problems.digest, out, writes=rank == 0)
         with output_to(out / f"engine-{rank}.log"):
             trainer = make_trainer(prepared, console)
         last = last_checkpoint(out / CHECKPOINTS)
@@ -81,6 +81,7 @@ def checked_run(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     """
     check_folder(settings, out)
     prepared = prepare(settings, out, grader)
+    check_problems(prepared.problems.digest, out)
     if settings.lora is not None:
         check_lora(settings.lora, prepared.files)
     check_engine(settings.engine)

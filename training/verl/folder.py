@@ -22,9 +22,9 @@ def write_folder(inputs: RunInputs, out: Path) -> None:
     """Writes what the processes of the run read. A folder that holds this run stays as it is.
 
     Raises:
-        TrainingRefused: the folder holds a run with other settings.
+        TrainingRefused: the folder holds a run with other settings or problems.
     """
-    remember(inputs.settings, out)
+    remember(inputs.settings, inputs.problems.digest, out)
     write_text(out / AGENT_LOOPS, _LOOPS)
     _write_problems(inputs, inputs.problems, out / PROBLEMS, held_out=False)
     if inputs.held_out is not None:

@@ -83,6 +83,11 @@ class Running:
     run: PrimaryRun
 
     @property
+    def name(self) -> str:
+        """Of the run."""
+        return self.run.name
+
+    @property
     def folder(self) -> Path:
         """Folder of the model."""
         return self.study.runs / self.run.name

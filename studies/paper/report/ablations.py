@@ -22,7 +22,7 @@ from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, t
 from studies.paper.report.results_index import (
     ResultsIndex,
     fewest_rollouts,
-    mean_of,
+    one_or_mean,
     scored_alike,
     title_of,
 )
@@ -44,7 +44,7 @@ class _Side:
     """Runs side by side, on the same seeds and the same number of rollouts per problem.
 
     Attributes:
-        runs: by name, for each seed that all existing ones have; empty if a run is missing.
+        runs: by name, for each seed that all existing ones have; empty if there is none.
         metrics: of the existing runs, means over seeds.
         n_rollouts: rollouts per problem.
         seeds: of every run.
@@ -71,7 +71,6 @@ class _Side:
     def said(self, to: str) -> str:
         """The text that explains the table."""
         compared = f", on the first {self.n_rollouts} rollouts of each problem in every run"
-        compared = compared if self.metrics else ""
         if len(self.seeds) > 1:
             seeds = ", ".join(map(str, self.seeds))
             return (
@@ -80,8 +79,10 @@ class _Side:
                 "with 95% intervals over problems; bold if its interval excludes 0. Best "
                 "in bold, second best underlined."
             )
+        if not self.seeds:
+            return "No seed has been run with each of them, so nothing is compared yet."
         return (
-            f"One seed each (0){compared}, with 95% intervals over "
+            f"One seed each ({', '.join(map(str, self.seeds))}){compared}, with 95% intervals over "
             f"problems. Δ is the difference to {to}, paired on the same problems; bold "
             "if its interval excludes 0. Best in bold, second best underlined."
         )
@@ -200,9 +201,7 @@ def draw_points(panel: Axes, found: Sequence[Metrics], style: Style, label: str)
 def _over_seeds(results: Sequence[Result], n_rollouts: int) -> Metrics:
     """One seed's metrics with their intervals, or means over seeds with their range."""
     every = [estimate_metrics(scored_alike(own, n_rollouts), COLUMNS) for own in results]
-    if len(every) == 1:
-        return every[0]
-    return {name: mean_of([found[name] for found in every]) for name in COLUMNS}
+    return {name: one_or_mean([found[name] for found in every]) for name in COLUMNS}
 
 
 def _caption(metrics: Mapping[str, Metrics]) -> Caption:

@@ -36,7 +36,7 @@ class ResultsIndex:
 
         Raises:
             RequestRefused: the folder has no results, a result is not a run of the paper, or
-                results differ in problems or grader.
+                results differ in problems, grader or design.
         """
         results = read_results(folder)
         planned = paper_runs() if planned is None else planned
@@ -57,8 +57,8 @@ class ResultsIndex:
             if _asked(other) != _asked(first):
                 raise RequestRefused(
                     "results",
-                    f"{first.name} and {other.name} in {folder} are not of the same problems and "
-                    "grader: evaluate one of them anew",
+                    f"{first.name} and {other.name} in {folder} are not of the same problems, "
+                    "grader and design: evaluate one of them anew",
                 )
         return cls(results, planned)
 
@@ -167,6 +167,12 @@ def mean_of(seeds: Sequence[Estimate]) -> Estimate:
     return Estimate(mean) if len(values) == 1 else Estimate(mean, min(values), max(values))
 
 
+def one_or_mean(seeds: Sequence[Estimate]) -> Estimate:
+    """One seed's value with its own interval, or the result of `mean_of`."""
+    return seeds[0] if len(seeds) == 1 else mean_of(seeds)
+
+
 def _asked(result: Result) -> tuple[object, ...]:
     benchmark = benchmark_of(result)
-    return benchmark.problems, benchmark.grader, result.rollouts.problems, result.rollouts.parts
+    asked = benchmark.problems, benchmark.grader, result.rollouts.problems, result.rollouts.parts
+    return *asked, result.design

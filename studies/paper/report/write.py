@@ -53,6 +53,7 @@ REPEATED: Sections = {
     "main": SECTIONS["main"],
     "domain": ("Out of domain", repeated.domain),
     **{name: own for name, own in SECTIONS.items() if name not in ("claims", "runs")},
+    "budgets": ("Answers on the way", budgets.budgets_over_seeds),
     "votes-budgets": ("Votes at every budget", repeated.votes_at_budgets),
     "phrases": ("Every phrase of doubt", repeated.phrases),
     "runs": SECTIONS["runs"],

@@ -23,6 +23,13 @@ def test_every_run_is_listed_with_what_is_done(kept: Path) -> None:
     assert sum(line.endswith(" (done)") for line in lines) == len(list(kept.iterdir()))
 
 
+def test_results_of_another_benchmark_are_not_taken_for_these(kept: Path) -> None:
+    asked = ["run", "--list", "--data", "gsm8k", "--results", str(kept)]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code != 0
+    assert "made under another design" in str(done.exception)
+
+
 def test_help_names_both_commands() -> None:
     done = CliRunner().invoke(app, ["--help"])
     assert done.exit_code == 0

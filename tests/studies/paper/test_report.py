@@ -193,7 +193,8 @@ def test_levels_that_are_not_certified_are_named(page: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("problems", "base-0 and grpo-0 in .* are not of the same problems and grader"),
+        ("problems", "base-0 and grpo-0 in .* are not of the same problems, grader and"),
+        ("design", "base-0 and grpo-0 in .* are not of the same problems, grader and design"),
         ("name", "rlcm-0.2-0 in .* is no run of the paper"),
         ("benchmarks", "grpo-0 in .* is of 2 benchmarks"),
         ("source", "grpo-0 holds nothing of tail"),
@@ -209,6 +210,8 @@ def test_results_that_do_not_belong_together_are_refused(
         grpo = replace(grpo, measures=replace(measures, benchmarks=others))
     elif change == "name":
         grpo = replace(grpo, name="rlcm-0.2-0")
+    elif change == "design":
+        grpo = replace(grpo, design="another")
     elif change == "benchmarks":
         grpo = replace(grpo, measures=replace(measures, benchmarks=(benchmark, benchmark)))
     else:
@@ -280,6 +283,7 @@ def test_phrases_and_votes_at_budgets_are_read_from_the_results(repeated_page: P
     phrases = rows(block(repeated_page, "phrases"))
     assert phrases[0][:4] == ["phrase", "category", "Base", "GRPO"]
     assert {line[1] for line in phrases[2:]} == {str(category) for category in Category}
+    assert "Means over the seeds of each method" in block(repeated_page, "budgets")
     votes = block(repeated_page, "votes-budgets")
     assert "all/votes-budgets.png" in votes
     assert [line[0] for line in rows(votes)[2:]] == ["Base", "GRPO", "RLCR", "RLCM"]

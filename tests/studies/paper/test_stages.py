@@ -274,13 +274,14 @@ def test_a_policy_and_probe_of_the_other_study_are_only_evaluated(world: World) 
     same = world.study.out / "other"
     folder = same / "rlcm-1"
     study = replace(world.study, probe_problems=Path("probe.jsonl"), same=same)
-    running = Running(study, run_named("rlcm-0.1-1"))
+    begun = Running(study, run_named("rlcm-0.1-1"))
     folder.mkdir(parents=True)
     Stages(folder).rlcm("training", ["train", "rl", "--out", folder])
-    assert running.folder == study.out / "rlcm-0.1-1", "there is no probe yet"
+    assert begun.folder == study.out / "rlcm-0.1-1", "there is no probe yet"
     Stages(folder).stage("probe", ["train", "probe", "--model", folder])
+    assert begun.folder == study.out / "rlcm-0.1-1", "a run keeps the folder that it began in"
     before = len(world.calls())
-    running.finish()
+    Running(study, run_named("rlcm-0.1-1")).finish()
     assert world.calls()[before:] == ["eval --data"]
     assert dict(pairwise(world.last_call()))["--model"] == str(folder)
     result = read_results(world.study.results)["rlcm-0.1-1"]

@@ -94,21 +94,31 @@ def test_nothing_to_go_on_from_is_none(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_with_its_own_settings_only(tmp_path: Path) -> None:
-    remember(SMALL, tmp_path)
-    remember(SMALL, tmp_path)
+    remember(SMALL, "digest", tmp_path)
+    remember(SMALL, "digest", tmp_path)
     assert remembered(tmp_path) == SMALL
     with pytest.raises(TrainingRefused, match=r"other settings \(steps, lora\)"):
-        remember(replace(SMALL, steps=9, lora=LoraSettings()), tmp_path)
+        remember(replace(SMALL, steps=9, lora=LoraSettings()), "digest", tmp_path)
+
+
+def test_a_run_goes_on_with_its_own_problems_only(tmp_path: Path) -> None:
+    remember(SMALL, "digest", tmp_path)
+    with pytest.raises(TrainingRefused, match="a run on other problems: the data have changed"):
+        remember(SMALL, "another", tmp_path)
+    stored = json.loads((tmp_path / "settings.json").read_text())
+    del stored["problems"]  # as an earlier version wrote it
+    (tmp_path / "settings.json").write_text(json.dumps(stored))
+    remember(SMALL, "another", tmp_path)
 
 
 def test_settings_that_an_earlier_version_did_not_know_had_their_defaults(tmp_path: Path) -> None:
-    remember(SMALL, tmp_path)
+    remember(SMALL, "digest", tmp_path)
     stored = json.loads((tmp_path / "settings.json").read_text())
     del stored["evaluation"], stored["probe"]["dropout"], stored["budgets"]["at_once"]
     (tmp_path / "settings.json").write_text(json.dumps(stored))
-    remember(SMALL, tmp_path)
+    remember(SMALL, "digest", tmp_path)
     with pytest.raises(TrainingRefused, match=r"other settings \(probe\)"):
-        remember(replace(SMALL, probe=ProbeSettings(dropout=0.1)), tmp_path)
+        remember(replace(SMALL, probe=ProbeSettings(dropout=0.1)), "digest", tmp_path)
 
 
 def checkpoint_with_probe(out: Path, without: str) -> Path:
@@ -148,23 +158,23 @@ def test_a_probe_that_cannot_continue_is_refused_before_a_model_is_loaded(
 
 
 def test_more_steps_extend_a_run_and_fewer_are_refused(tmp_path: Path) -> None:
-    remember(SMALL, tmp_path)
-    remember(replace(SMALL, steps=5), tmp_path)
+    remember(SMALL, "digest", tmp_path)
+    remember(replace(SMALL, steps=5), "digest", tmp_path)
     assert remembered(tmp_path).steps == 5
     with pytest.raises(TrainingRefused, match="holds a run of 5 steps, more than 4"):
-        remember(replace(SMALL, steps=4), tmp_path)
+        remember(replace(SMALL, steps=4), "digest", tmp_path)
 
 
 def test_a_run_whose_lambda_depends_on_the_steps_is_not_extended(tmp_path: Path) -> None:
     rising = replace(SMALL, method="rlcm-rising")
-    remember(rising, tmp_path)
-    remember(rising, tmp_path)
+    remember(rising, "digest", tmp_path)
+    remember(rising, "digest", tmp_path)
     with pytest.raises(TrainingRefused, match="λ of rlcm-rising depends on their number"):
-        remember(replace(rising, steps=5), tmp_path)
+        remember(replace(rising, steps=5), "digest", tmp_path)
 
 
 def test_one_rank_writes_the_settings(tmp_path: Path) -> None:
-    remember(SMALL, tmp_path / "run", writes=False)
+    remember(SMALL, "digest", tmp_path / "run", writes=False)
     assert list((tmp_path / "run").iterdir()) == []
 
 
@@ -177,7 +187,7 @@ def test_remembered_settings_are_the_settings(tmp_path: Path, method: str) -> No
         evaluation=EvaluationSettings("embedded", every=5),
         trainer={"top_k": 5},
     ).completed()
-    remember(settings, tmp_path)
+    remember(settings, "digest", tmp_path)
     assert remembered(tmp_path) == settings
 
 

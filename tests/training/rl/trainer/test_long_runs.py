@@ -73,7 +73,8 @@ def test_a_stopped_run_continues_with_the_problems_it_would_have_had(tmp_path: P
 
 def test_a_finished_run_is_extended_and_its_checkpoint_exported(tmp_path: Path) -> None:
     falling = replace(SMALL.policy, schedule="linear")
-    remember(replace(SMALL, data=DataSettings(str(tmp_path / "problems.jsonl"))), tmp_path)
+    data = DataSettings(str(tmp_path / "problems.jsonl"))
+    remember(replace(SMALL, data=data), "digest", tmp_path)
     small_trainer(tmp_path, steps=1, policy=falling).train()
     longer = small_trainer(tmp_path, steps=2, policy=falling)
     longer.train(resume_from_checkpoint=str(last_checkpoint(tmp_path / "checkpoints")))
