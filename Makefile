@@ -29,7 +29,7 @@ PIP       := $(BIN)/python -m pip --disable-pip-version-check install -q -q
 FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := install
-.PHONY: audit charts clients docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page accept-pictures page-modules paper-all paper-primary paper-within power-study test-ray test-statistical test-studies test-training test-verl test-v2 test-versions gpu-report pin-images sbom speculation-study check format embedded clean distclean help
+.PHONY: audit charts clients doc-pictures docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page accept-pictures page-modules paper-all paper-primary paper-within power-study test-ray test-statistical test-studies test-training test-verl test-v2 test-versions gpu-report pin-images sbom speculation-study check format embedded clean distclean help
 
 install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
@@ -171,6 +171,9 @@ test-page: $(INSTALLED) page-modules  ## test every state of the page in Chromiu
 
 accept-pictures: $(INSTALLED)  ## accept what the page's states look like now; look at tests/page/accepted before you commit
 	@ACCEPT_PICTURES=1 $(BIN)/pytest -m page tests/page/test_pictures.py -k accepted $(ARGS)
+
+doc-pictures: $(INSTALLED)  ## take the documentation's pictures of the page from a real service (ten minutes)
+	@$(BIN)/python -m tests.page.documented
 
 page-modules:
 	@command -v npm >/dev/null || { echo "npm not found: install Node.js with it, for the page's types, its modules and axe"; exit 1; }

@@ -21,6 +21,8 @@ test("the engine's state is what the service says of it", async () => {
   assert.deepEqual(await engineNow(base), { state: "ready", stage: "" });
   answering(() => Response.json({ state: "starting", stage: "loading" }, { status: 503 }));
   assert.deepEqual(await engineNow(base), { state: "starting", stage: "loading" });
+  answering(() => Response.json({ state: "degraded" }, { status: 503 }));
+  assert.deepEqual(await engineNow(base), { state: "degraded", stage: "" });
 });
 
 test("a service that does not answer in time is gone", async () => {

@@ -17,7 +17,7 @@ test("a high exit is the example of the page", () => {
   assert.equal(
     told,
     "You accepted a wrong answer in 1 of 10 answered questions. " +
-      "So the model stopped as soon as its confidence passed 0.75, after 96 of 960 tokens.",
+      "So the model stopped as soon as its confidence reached 0.75, after 96 of 960 tokens.",
   );
 });
 
@@ -51,7 +51,7 @@ test("with smoothing the smoothed confidence is told, which the rule compares", 
 
 test("a level that was passed over is named", () => {
   const lower = { ...start, guarantee: { ...guarantee, alpha_requested: 0.15 } };
-  assert.match(plain(explain({ ...question, alpha: 0.15 }, lower, solution([sample("high", 96)]))), /nearest certified level is 10%, so that level applied/);
+  assert.match(plain(explain({ ...question, alpha: 0.15 }, lower, solution([sample("high", 96)]))), /largest certified level below it is 10%, so that level applied/);
 });
 
 test("without a guarantee none is suggested", () => {
@@ -65,7 +65,7 @@ test("several samples are counted by how they ended", () => {
   const vote = { ...start, samples: 4, policy: { ...policy, lambda_vote: 0.5 } };
   const samples = [sample("high", 64), sample("high", 96), sample("natural", 400), sample("cancelled", 97, { answer: null, confidence: null })];
   const told = plain(explain({ ...question, n: 4 }, vote, solution(samples, { confidence: 0.66 })));
-  assert.match(told, /So an answer needs 50% of the vote\. 2 of 4 samples stopped as soon as their confidence passed 0\.75, after 64 to 96 of 960 tokens/);
+  assert.match(told, /So an answer needs 50% of the vote\. 2 of 4 samples stopped as soon as their confidence reached 0\.75, after 64 to 96 of 960 tokens/);
   assert.match(told, /and 1 of 4 samples finished after 400 of 960 tokens\./);
   assert.match(told, /1 of 4 samples could no longer change the result, and was cancelled\./);
   assert.match(told, /“14” won 66.0% of the vote\.$/);
@@ -81,4 +81,14 @@ test("samples that the vote stop ended are told apart from those that could chan
 test("an abstention that cost nothing says so", () => {
   const none = { ...start, samples: 4, policy: null, guarantee: null };
   assert.match(plain(explain(question, none, solution([], abstention))), /abstained without thinking/);
+});
+
+test("an answer that cannot be read is no lack of confidence", () => {
+  const unread = { answer: null };
+  const told = (end, of = start) => plain(explain(question, of, solution(end, abstention)));
+  assert.match(told([sample("high", 96, unread)]), /reached 0\.75, after 96 of 960 tokens, but its answer could not be read\.$/);
+  assert.match(told([sample("low", 96, unread)]), /so the service abstains instead of guessing\.$/);
+  assert.match(told([sample("low", 96, unread)], { ...start, policy: { ...policy, answer_on_low: true } }), /but its answer could not be read\.$/);
+  const two = [sample("high", 96, unread), sample("natural", 400, unread)];
+  assert.match(told(two, { ...start, samples: 2 }), /No answer could be read in what the samples wrote\.$/);
 });

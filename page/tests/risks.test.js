@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { byRisk } from "../../rlcm_serve/page/static/js/risks.js";
+import { RISKS, byRisk } from "../../rlcm_serve/page/static/js/risks.js";
 import { levelFor } from "../../rlcm_serve/page/static/js/trust/report-data.js";
 import { guaranteeOf, riskWording, samePolicyOf } from "../../rlcm_serve/page/static/js/trust/wording.js";
 
@@ -30,4 +30,10 @@ test("neighbouring levels with the same stopping rule are named, from each of th
   assert.deepEqual(levels.map((one) => samePolicyOf(levels, one)), ["", same, same, "", ""]);
   const three = [level(0.05, 0.9), level(0.1, 0.9), level(0.2, 0.9)];
   assert.match(samePolicyOf(three, three[1]), /α = 5%, 10% and 20% have the same stopping rule, .* at each of them/);
+});
+
+test("a frequency agrees with its verb", () => {
+  assert.equal(RISKS.error.often("1 of 10"), "1 of 10 questions gets a wrong answer");
+  assert.equal(RISKS.error.often("3 of 10"), "3 of 10 questions get a wrong answer");
+  assert.equal(RISKS.selective.often("3 of 10"), "3 of 10 answers it gives are wrong");
 });

@@ -29,3 +29,20 @@ test("before anything is known there is room for a statement of the usual length
   const usual = statement.indexOf(" At the same time") - "Counting every group equally, ".length;
   assert.ok(Math.max(...possibleVerdicts(question).map(({ claim }) => claim.length)) >= usual);
 });
+
+test("an abstention says why there is no answer, and what it counts as", () => {
+  const policy = { lambda_low: -1, lambda_high: 0.9, lambda_answer: 0.5 };
+  const said = (risk, sample, more = {}) => {
+    const end = { ...solution, answer: null, abstained: true, exit: sample.exit, samples: [{ answer: null, ...sample }] };
+    return verdictOf({ ...question, risk }, { guarantee, samples: 1, policy: { ...policy, ...more } }, end).claim;
+  };
+  const unread = /no answer could be read/;
+  assert.match(said("error", { exit: "high", confidence: 0.97 }), unread);
+  assert.match(said("error", { exit: "natural", confidence: 0.6 }), unread);
+  assert.match(said("error", { exit: "low", confidence: 0.1 }, { answer_on_low: true }), unread);
+  assert.match(said("selective", { exit: "natural", confidence: 0.4 }), /not sure enough at its end/);
+  assert.match(said("selective", { exit: "low", confidence: 0.1 }), /confidence stayed low/);
+  assert.match(said("selective", { exit: "high", confidence: 0.97 }), /does not count as wrong/);
+  assert.match(said("error", { exit: "high", confidence: 0.97 }), /It counts as wrong/);
+  assert.match(said("regret", { exit: "high", confidence: 0.97 }), /counts as lost if the full budget/);
+});

@@ -69,3 +69,10 @@ test("only an engine that is on its way is worth waiting for", () => {
   const states = ["unknown", "ready", "starting", "restarting", "failed", "stopping", "gone"];
   assert.deepEqual(states.filter((state) => willBeReady({ state, stage: "" })), ["starting", "restarting"]);
 });
+
+test("a wait ends too when the service answers without its database", async () => {
+  const one = engine("gone");
+  const waiting = untilReady(one, new AbortController().signal, () => {});
+  one.tell("degraded");
+  await waiting;
+});

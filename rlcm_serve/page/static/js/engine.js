@@ -1,8 +1,9 @@
 /** Whether questions can be answered now, as `/readyz` says. */
 
 /**
- * @typedef {"unknown" | "ready" | "starting" | "restarting" | "failed" | "stopping" | "gone"} EngineState
- *   "failed": it was given up, and does not come back by itself
+ * @typedef {"unknown" | "ready" | "starting" | "restarting" | "failed" | "stopping" | "degraded" | "gone"} EngineState
+ *   "failed": it was given up, and does not come back by itself; "degraded": it answers, but the
+ *   database is down, so questions with a key are refused
  * @typedef {{ state: EngineState, stage: string }} EngineNow `stage` is the service's own word
  * @typedef {object} EngineWatch
  * @property {() => EngineNow} now
@@ -12,10 +13,19 @@
  */
 
 /** @type {EngineState[]} */
-const NOT_READY = ["starting", "restarting", "failed", "stopping"];
+const NOT_READY = ["starting", "restarting", "failed", "stopping", "degraded"];
 const CALM_MS = 15_000;
 const EAGER_MS = 2_000;
 const PATIENCE_MS = 10_000;
+
+/**
+ * Whether a question can be sent, though it may be refused.
+ *
+ * @param {EngineNow} now
+ */
+export function answers({ state }) {
+  return state === "ready" || state === "degraded";
+}
 
 /**
  * Asks from time to time, more often while the engine is not ready, not while nobody looks.

@@ -151,6 +151,7 @@ const STATES = {
   restarting: ["◐", "engine restarting"],
   failed: ["✕", "engine failed"],
   stopping: ["◐", "stopping"],
+  degraded: ["◐", "database down"],
   gone: ["✕", "not reachable"],
 };
 engine.subscribe(({ state }) => {

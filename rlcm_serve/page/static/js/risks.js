@@ -8,7 +8,7 @@
  * @property {string} what it means for who asks, in a sentence
  * @property {string} counts what α is a share of
  * @property {string} promise what follows "at most 10%"
- * @property {string} often what follows "at most 1 of 10"
+ * @property {(often: string) => string} often what follows "at most", given "1 of 10"
  * @property {string} realised what follows the share that was measured
  * @property {string} measured the same as the head of a column
  * @property {(often: string) => string} accepted the sentence of who asked for it
@@ -21,32 +21,37 @@ export const RISKS = {
     what: "The service may abstain. Of the answers it gives, at most this share is wrong.",
     counts: "the share of the given answers that are wrong",
     promise: "of the answers it gives are wrong",
-    often: "answers it gives is wrong",
+    often: (often) => `${often} answers it gives ${isOne(often) ? "is" : "are"} wrong`,
     realised: "of the given answers were wrong",
     measured: "wrong, of the given answers",
     accepted: (often) => `You accepted a wrong answer in ${often} answered questions.`,
   },
   error: {
     title: "Wrong answers among all questions",
-    what: "The service answers every question. The model and its stopping rules limit how small this share can be.",
+    what: "The service answers every question, unless no answer can be read, which counts as wrong. The model and its stopping rules limit how small this share can be.",
     counts: "the share of all questions that get a wrong answer",
     promise: "of all questions get a wrong answer",
-    often: "questions gets a wrong answer",
+    often: (often) => `${often} questions ${isOne(often) ? "gets" : "get"} a wrong answer`,
     realised: "of all questions got a wrong answer",
     measured: "wrong, of all questions",
     accepted: (often) => `You accepted a wrong answer in ${often} questions.`,
   },
   regret: {
     title: "Answers lost by stopping early",
-    what: "The service always answers. At most this share of questions loses the right answer of the full budget, because the model stopped early.",
+    what: "The service answers every question, unless no answer can be read. At most this share of questions loses the right answer of the full budget, because the model stopped early.",
     counts: "the share of all questions that the full budget answers correctly and early stopping does not",
     promise: "of all questions lose their right answer to early stopping",
-    often: "questions loses a right answer to early stopping",
+    often: (often) => `${often} questions ${isOne(often) ? "loses" : "lose"} a right answer to early stopping`,
     realised: "of all questions lost their right answer",
     measured: "lost, of all questions",
     accepted: (often) => `You accepted that stopping early may cost the right answer in ${often} questions.`,
   },
 };
+
+/** Whether a frequency is of one, as in "1 of 10". @param {string} often */
+export function isOne(often) {
+  return often.startsWith("1 of ");
+}
 
 const ORDER = Object.keys(RISKS);
 

@@ -173,7 +173,7 @@ export function askForm(onAsk, onEdit, picker) {
 
 /** @param {Question} question */
 function meaningOf({ alpha, risk }) {
-  return `The promise: at most ${frequency(alpha)} ${RISKS[risk].often}, on average over questions like the tested ones.`;
+  return `The promise: at most ${RISKS[risk].often(frequency(alpha))}, on average over questions like the tested ones.`;
 }
 
 /**

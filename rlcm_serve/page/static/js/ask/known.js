@@ -1,5 +1,6 @@
 /** The list of certificates. It is read again whenever it may have changed: an alarm withdraws a promise at any time. */
 
+import { answers } from "../engine.js";
 import { certificateOf } from "./levels.js";
 
 /**
@@ -47,7 +48,7 @@ export function knownCertificates(api, engine, onRead) {
     all: () => certificates,
     learn,
     async refresh() {
-      if (engine.now().state === "ready") await learn();
+      if (answers(engine.now())) await learn();
     },
     async after({ start, solution }) {
       // It may have become active after the list was read, or there was no key yet.

@@ -62,7 +62,7 @@ function infeasible({ fields }, { alpha, risk }, { again }) {
   /** @type {number[]} */
   const levels = fields.certified_alphas ?? [];
   const smallest = fields.smallest_certifiable_alpha;
-  const why = `You accept that at most ${frequency(alpha)} ${RISKS[risk].often}. The calibration problems do not show that any stopping rule keeps this, so the service refuses.`;
+  const why = `You accept that at most ${RISKS[risk].often(frequency(alpha))}. The calibration problems do not show that any stopping rule keeps this, so the service refuses.`;
   const near = typeof smallest === "number" && `The smallest risk that these problems can certify is about ${measured(smallest)}.`;
   return notice("That risk could not be certified with this data", [
     why,
@@ -79,6 +79,7 @@ const REACH = {
   restarting: "◐ The service is back, and its engine is restarting.",
   failed: "✕ The service is back, but its engine is down.",
   stopping: "◐ The service is stopping.",
+  degraded: "◐ The service answers, and its database is down.",
   ready: "● The service answers.",
 };
 

@@ -1,6 +1,7 @@
 /** Waiting for an engine that is starting. */
 
 import { Problem } from "../api.js";
+import { answers } from "../engine.js";
 
 /**
  * @typedef {import("../engine.js").EngineNow} EngineNow
@@ -27,7 +28,7 @@ export function willBeReady({ state }) {
 export function untilReady(engine, signal, say) {
   return new Promise((resolve, reject) => {
     const end = engine.subscribe((now) => {
-      if (now.state === "ready") finish(resolve);
+      if (answers(now)) finish(resolve);
       else if (now.state !== "failed") say(waitingWords(now));
       else finish(() => reject(new Problem({ status: 503, type: "not-ready", detail: now.stage })));
     });

@@ -2,6 +2,7 @@
 
 import { h, replace, setText } from "../dom.js";
 import { confidence, frequency, measured, number, percent, threshold, tokens } from "../format.js";
+import { isOne } from "../risks.js";
 import { slider } from "../ask/slider.js";
 import { answersAtEnd, canStopHigh, smoothedOf } from "../watch/rule.js";
 import { chart } from "./chart.js";
@@ -108,7 +109,7 @@ export function demoView(demo, onAsk, kind) {
       );
       setText(proof, proofOf(demo, level));
     }
-    alpha.set(stops, at, `The promise: at most ${frequency(at)} answers is wrong, on average over ${kind} like these. Not promised: any single answer, or other questions.`);
+    alpha.set(stops, at, `The promise: at most ${frequency(at)} answers ${isOne(frequency(at)) ? "is" : "are"} wrong, on average over ${kind} like these. Not promised: any single answer, or other questions.`);
   }
 
   function halt() {

@@ -17,13 +17,19 @@ const SHOWN = 15;
 const FEWEST = 20;
 
 /**
+ * @typedef {object} Trace of one answer, which stays when the list is renewed
+ * @property {HTMLElement} element
+ * @property {(answer: Answer) => Promise<void>} show
+ */
+
+/**
  * @param {Answer[]} answers the newest first
- * @param {import("../api.js").Api} api
+ * @param {Trace} trace
  * @returns {HTMLElement[]}
  */
-export function recentAnswers(answers, api) {
+export function recentAnswers(answers, trace) {
   if (!answers.length) return [h("p", { class: "muted" }, "No answer is stored yet.")];
-  return [compared(answers), h("h3", null, `The latest ${Math.min(SHOWN, answers.length)} answers`), listOf(answers.slice(0, SHOWN), api)];
+  return [compared(answers), h("h3", null, `The latest ${Math.min(SHOWN, answers.length)} answers`), listOf(answers.slice(0, SHOWN), trace)];
 }
 
 /** @param {Answer} answer @returns {number} seconds from the question to the answer */
@@ -70,10 +76,9 @@ export function quantile(values, at) {
   return sorted[Math.min(sorted.length - 1, Math.ceil(at * sorted.length) - 1)] ?? 0;
 }
 
-/** @param {Answer[]} answers @param {import("../api.js").Api} api */
-function listOf(answers, api) {
+/** @param {Answer[]} answers @param {Trace} trace */
+function listOf(answers, trace) {
   const head = ["Time", "Outcome", "Guarantee", "Confidence", "Tokens", "Duration", "Label", "Trace"];
-  const trace = h("div", { class: "trace", role: "status" });
   return h(
     "div",
     null,
@@ -84,10 +89,10 @@ function listOf(answers, api) {
         "table",
         null,
         h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", null, answers.map((one) => answerRow(one, () => showTrace(one, api, trace)))),
+        h("tbody", null, answers.map((one) => answerRow(one, () => trace.show(one)))),
       ),
     ),
-    trace,
+    trace.element,
   );
 }
 
@@ -102,27 +107,51 @@ function answerRow(answer, open) {
 }
 
 /**
+ * @param {import("../api.js").Api} api
+ * @returns {Trace}
+ */
+export function traceOf(api) {
+  const element = h("div", { class: "trace", role: "status" });
+  /** @type {import("../charts.js").Chart | undefined} */
+  let drawn;
+  /** @type {Answer | undefined} */
+  let wanted;
+  return {
+    element,
+    async show(answer) {
+      wanted = answer;
+      const found = await seriesOf(answer, api);
+      if (wanted !== answer) return; // another was asked for meanwhile
+      drawn?.destroy();
+      drawn = undefined;
+      if (typeof found === "string") return replace(element, h("p", { class: "notice bad" }, found));
+      const title = `Confidence of the answer at ${timeOf(answer.time)}, reading by reading`;
+      replace(element, h("h4", null, title));
+      if (!found.some(({ x }) => x.length)) return element.append(h("p", { class: "muted" }, "It ended before its first reading."));
+      const axes = { x: { label: "tokens thought", min: 0 }, y: { label: "confidence", min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1] } };
+      drawn = chart(element, { label: title, height: 200, series: found, axes });
+    },
+  };
+}
+
+/**
  * @param {Answer} answer
  * @param {import("../api.js").Api} api
- * @param {HTMLElement} root
+ * @returns {Promise<import("../charts.js").Series[] | string>} a line per sample, or why there is none
  */
-async function showTrace({ record, time }, api, root) {
+async function seriesOf({ record }, api) {
   try {
     const { samples } = await api.get((record ?? "").replace(/^\//, ""));
-    const title = `Confidence of the answer at ${timeOf(time)}, reading by reading`;
-    replace(root, h("h4", null, title));
-    const series = samples.map((/** @type {any} */ sample, /** @type {number} */ at) => ({
+    return samples.map((/** @type {any} */ sample, /** @type {number} */ at) => ({
       label: samples.length > 1 ? `sample ${at + 1}` : "confidence",
       x: sample.readings.map((/** @type {[number, number | null]} */ [tokens]) => tokens),
       y: sample.readings.map((/** @type {[number, number | null]} */ [, read]) => read),
-      kind: /** @type {const} */ ("steps"),
+      kind: "steps",
       role: ["blue", "orange", "green", "purple", "teal", "rose", "gold", "brown"][at % 8],
       format: (/** @type {number} */ value) => confidence(value),
     }));
-    if (series.some((/** @type {{ x: number[] }} */ { x }) => x.length)) chart(root, { label: title, height: 200, series, axes: { x: { label: "tokens thought", min: 0 }, y: { label: "confidence", min: 0, max: 1, ticks: [0, 0.25, 0.5, 0.75, 1] } } });
-    else root.append(h("p", { class: "muted" }, "It ended before its first reading."));
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    replace(root, h("p", { class: "notice bad" }, `The trace could not be loaded. ${sentence(error.detail)}`));
+    return `The trace could not be loaded. ${sentence(error.detail)}`;
   }
 }

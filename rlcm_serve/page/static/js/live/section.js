@@ -8,7 +8,7 @@ import { eventDays } from "./events.js";
 import { intervalsHold, overall } from "./figures.js";
 import { certificateCards } from "./kept.js";
 import { recalibrations } from "./recalibration.js";
-import { LISTED, recentAnswers } from "./recent.js";
+import { LISTED, recentAnswers, traceOf } from "./recent.js";
 import { lost, steps } from "./todo.js";
 import { reasons } from "./why.js";
 
@@ -38,6 +38,7 @@ export function liveSections(api, beside, onStarted) {
   const cards = h("div", { class: "live-certificates" });
   const drift = h("div");
   const recent = h("div");
+  const trace = traceOf(api);
   const risks = section("detail risks", "The live risk of each level", audit, cards);
   const questions = [
     section("question kept", "Is the promise kept now?", verdict, note),
@@ -93,6 +94,7 @@ export function liveSections(api, beside, onStarted) {
     for (const part of [cards, drift, recent]) replace(part);
     again.update([]);
     risks.hidden = true;
+    charts.forEach((one) => one.destroy());
     charts = [];
   }
 
@@ -100,7 +102,7 @@ export function liveSections(api, beside, onStarted) {
     const { answers } = await api.get(`answers?limit=${LISTED}`, undefined, PATIENCE_MS);
     const next = JSON.stringify(answers);
     if (next === latest || recent.contains(document.activeElement)) return; // somebody reads in it
-    replace(recent, recentAnswers(answers, api));
+    replace(recent, recentAnswers(answers, trace));
     latest = next;
   }
 

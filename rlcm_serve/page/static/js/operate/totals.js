@@ -64,14 +64,14 @@ export function tokensSection() {
 function savedWords({ share, saved_tokens: saved, over_tokens: over }) {
   if (share === null) return ["–", "nothing to compare yet"];
   const net = saved - over;
-  if (net < 0) return ["0", `${number(-net)} more than the full budget costs on average`];
+  if (net < 0) return ["0", `${number(-net)} more than the full budget`];
   return [number(net), `${measured(share)} of the full budget`, share];
 }
 
 /** @param {Overview["saved"]} saved */
 function expectationWords({ share, full_budget_tokens: full }) {
   if (share === null) return "Savings are counted for questions that a certificate covers.";
-  return `Without early stopping these questions would have cost ${tokens(full)} on average, as measured during calibration (the full budget).`;
+  return `Without early stopping, all these questions would have cost about ${tokens(full)}, by the averages of the calibration (the full budget).`;
 }
 
 /** @returns {{ element: HTMLElement, update: (overview: Overview) => void }} */

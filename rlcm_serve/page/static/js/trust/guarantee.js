@@ -68,7 +68,7 @@ export function meaningSection(report) {
     "section",
     { class: "meaning" },
     h("div", null, h("h3", null, "How sure is that?"), h("p", null, surenessOf(report)), more),
-    h("div", null, title, rules, h("p", { class: "term" }, "Confidence is what a small probe inside the model reads every few tokens: how probable it is that an answer given now is right, from 0 to 1. A token is a piece of text, about a short word.")),
+    h("div", null, title, rules, h("p", { class: "term" }, "Confidence is a number from 0 to 1 that is read from the model every few tokens: the higher it is, the likelier an answer given now should be right. A token is a piece of text, about a short word.")),
   );
   return {
     element,

@@ -149,11 +149,11 @@ export function surenessOf(report) {
   const together =
     report.promise === "pointwise"
       ? "It holds for one α that is chosen before looking at any result."
-      : "It holds for all levels of α at once, so you may choose α after looking at results. " +
-        "It does not hold for a question that is asked again because it was not answered.";
+      : "It holds for all levels of α at once, so you may choose α after looking at results.";
   return (
     `The calibration problems are a random sample, and a sample can mislead. δ (delta) is the probability of that, here at most ${percent(delta)}: ` +
-    `${mostOf(delta, 100)} such calibrations break their promise.${kinds} ${together}`
+    `${mostOf(delta, 100)} such calibrations break their promise.${kinds} ${together} ` +
+    "It does not hold for a question that is asked again because it was not answered."
   );
 }
 

@@ -2,7 +2,7 @@
 
 import { confidence, count, frequency, list, measured, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
-import { canStopHigh, canStopLow, readingDecimals, smoothedOf } from "./rule.js";
+import { canStopHigh, canStopLow, mayAnswer, readingDecimals, smoothedOf } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Start} Start
@@ -25,7 +25,7 @@ export function explain(question, start, solution, read = []) {
   const told = [RISKS[question.risk].accepted(frequency(question.alpha))];
   const { guarantee, policy } = start;
   if (guarantee && guarantee.alpha_certified < guarantee.alpha_requested - 1e-9) {
-    told.push(`The nearest certified level is ${percent(guarantee.alpha_certified)}, so that level applied.`);
+    told.push(`The largest certified level below it is ${percent(guarantee.alpha_certified)}, so that level applied.`);
   }
   const isUnfamiliar = start.no_guarantee_code === "unfamiliar";
   if (policy && !guarantee && !isUnfamiliar) told.push(without(policy));
@@ -55,11 +55,12 @@ function ofOne(policy, budget, sample, { abstained }, read) {
   const after = `after ${number(sample.reasoning_tokens)} of ${tokens(budget)}`;
   switch (sample.exit) {
     case "high":
-      return [`So the model stopped as soon as its confidence passed ${threshold(policy.lambda_high)}, ${after}.`];
+      return [`So the model stopped as soon as its confidence reached ${threshold(policy.lambda_high)}, ${after}${abstained ? ", but its answer could not be read" : ""}.`];
     case "low": {
       const patience = policy.patience ? ` for ${tokens(policy.patience)}` : "";
       const rule = `So the model stops once its confidence has stayed at or below ${lowText(policy)}${patience}.`;
-      return [rule, `That happened ${after}${abstained ? ", so the service abstains instead of guessing" : ", and it answered with what it had"}.`];
+      const unread = policy.answer_on_low ? ", but its answer could not be read" : ", so the service abstains instead of guessing";
+      return [rule, `That happened ${after}${abstained ? unread : ", and it answered with what it had"}.`];
     }
     default: {
       const end = sample.exit === "budget" ? `It used up all ${tokens(budget)}` : `It finished ${after}`;
@@ -71,7 +72,7 @@ function ofOne(policy, budget, sample, { abstained }, read) {
 /** @param {Policy} policy */
 function neverPassed(policy) {
   if (canStopHigh(policy)) {
-    return `So the model may stop once its confidence passes ${threshold(policy.lambda_high)}. It never did before its thinking ended.`;
+    return `So the model may stop once its confidence reaches ${threshold(policy.lambda_high)}. It never did before its thinking ended.`;
   }
   return canStopLow(policy)
     ? "At that risk no confidence is high enough to stop early."
@@ -114,7 +115,7 @@ function ofMany(policy, budget, { samples, answer, abstained, confidence: share 
   const [high, low, natural, spent, cancelled] = ["high", "low", "natural", "budget", "cancelled"].map(of);
   const parts = [];
   if (high?.length) {
-    parts.push(`${those(high, samples)} stopped as soon as ${its(high)} confidence passed ${threshold(policy.lambda_high)}, ${range(high, budget)}`);
+    parts.push(`${those(high, samples)} stopped as soon as ${its(high)} confidence reached ${threshold(policy.lambda_high)}, ${range(high, budget)}`);
   }
   if (low?.length) parts.push(`${those(low, samples)} stopped at a confidence of ${lowText(policy)} or less, ${range(low, budget)}`);
   if (natural?.length) parts.push(`${those(natural, samples)} finished ${range(natural, budget)}`);
@@ -131,6 +132,8 @@ function ofMany(policy, budget, { samples, answer, abstained, confidence: share 
     told.push(share === null ? "" : `“${answer}” won ${measured(share)} of the vote.`);
   } else if (samples.some((one) => one.answer !== null)) {
     told.push("No answer won enough of the vote, so the service abstains instead of guessing.");
+  } else if (samples.some((one) => mayAnswer(policy, one))) {
+    told.push("No answer could be read in what the samples wrote.");
   } else told.push(`No sample was confident enough to answer${sure}, so the service abstains instead of guessing.`);
   return told.filter(Boolean);
 }

@@ -58,6 +58,18 @@ export function answersAtEnd(policy, readings) {
 }
 
 /**
+ * Whether a policy lets an ended sample answer, if its answer can be read.
+ *
+ * @param {Policy} policy
+ * @param {Pick<import("./run.js").SampleEnd, "exit" | "confidence">} sample
+ * @param {number | null} [last] what the rule compares with λa; the reading itself without smoothing
+ */
+export function mayAnswer({ lambda_answer: least = 0, answer_on_low = false }, { exit, confidence }, last = confidence) {
+  if (exit === "low") return answer_on_low;
+  return exit === "high" || (exit !== "cancelled" && (!least || (last !== null && last >= least)));
+}
+
+/**
  * Where a policy stops on recorded readings; null if on none of them.
  *
  * @param {Policy} policy

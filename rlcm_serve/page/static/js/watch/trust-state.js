@@ -1,6 +1,7 @@
 /** How far an answer can be trusted: one of a few states, and what is said of each in one breath. */
 
 import { measured, percent, sentence } from "../format.js";
+import { mayAnswer } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Start} Start
@@ -31,12 +32,12 @@ export const LABELS = {
 
 /** @type {Record<string, (question: Question) => string>} */
 const UNCOVERED = {
-  uncertified: () => "No stopping rule was tested for these settings, so nothing is promised.",
+  uncertified: () => "No certificate in use here covers these settings, so nothing is promised.",
   not_covered: () => "These settings differ from the tested ones, so nothing is promised.",
   infeasible: ({ alpha }) => `A risk of ${percent(alpha)} could not be certified with this data, so the model thought to its end, and nothing is promised.`,
   unfamiliar: () => "The promise holds for questions like those it was tested on. This one does not look like them, so do not trust the answer, however confident the model is.",
   withdrawn: () => "The certificate for this question is no longer in use, or its promise was withdrawn. So nothing is promised for this answer.",
-  asked_before: () => "You asked this before and got no answer. The promise is for first asks: questions that the service abstained on are harder than others.",
+  asked_before: () => "The promise is for first asks, and this may not be one: it was asked before without an answer, is being answered right now, or the service cannot tell. Questions without an answer are harder than others.",
 };
 
 /**
@@ -93,7 +94,7 @@ export function pendingVerdict(question, start) {
 export function possibleVerdicts(question) {
   const covered = `${usualStatement(question)} ${SINGLE}`;
   const others = Object.values(UNCOVERED).map((one) => one(question));
-  const abstained = `${abstainedBecause(question.n > 1 ? "vote" : "natural")} ${COUNTED}`;
+  const abstained = `${abstainedBecause(question.n > 1 ? "vote" : "natural")} ${COUNTED[question.risk]} ${AGAIN}`;
   return [
     ...[covered, ...others].map((claim) => ({ state: /** @type {State} */ ("guaranteed"), label: LABELS.weak, claim })),
     ...(question.n > 1 ? [{ state: /** @type {State} */ ("weak"), label: LABELS.weak, claim: weakWords(0.5) }] : []),
@@ -102,7 +103,14 @@ export function possibleVerdicts(question) {
 }
 
 const SINGLE = "Any single answer can still be wrong.";
-const COUNTED = "It does not count as wrong. If you ask again, nothing is promised.";
+const AGAIN = "If you ask again, nothing is promised.";
+
+/** What an abstention counts as, by the risk. @type {Record<import("../risks.js").Risk, string>} */
+const COUNTED = {
+  selective: "It does not count as wrong.",
+  error: "It counts as wrong.",
+  regret: "It counts as lost if the full budget had been right.",
+};
 
 /** As long as the service's statement usually is; it is never shown. @param {Question} question */
 function usualStatement({ alpha, kind }) {
@@ -118,7 +126,7 @@ function usualStatement({ alpha, kind }) {
  */
 function claimOf(state, question, start, solution) {
   const { guarantee, confidence } = solution;
-  if (state === "abstained") return [whyAbstained(start, solution), guarantee && COUNTED].filter(Boolean).join(" ");
+  if (state === "abstained") return [whyAbstained(start, solution), ...(guarantee ? [COUNTED[question.risk], AGAIN] : [])].join(" ");
   if (state === "weak") return weakWords(confidence ?? 0);
   if (guarantee) return `${guarantee.statement} ${SINGLE}`;
   const split = isWeak(question.n, confidence) ? ` The samples disagree too: it won ${measured(confidence ?? 0)} of the vote.` : "";
@@ -146,15 +154,19 @@ function weakWords(share) {
 function whyAbstained({ policy, samples: n }, { no_guarantee_code: code, samples, exit }) {
   if (code === "unfamiliar") return abstainedBecause("unfamiliar");
   if (!policy) return abstainedBecause("infeasible");
+  if (samples.every((one) => one.answer === null) && samples.some((one) => mayAnswer(policy, one))) {
+    return abstainedBecause("unreadable");
+  }
   if (n > 1) return abstainedBecause(samples.some((one) => one.answer !== null) ? "vote" : "samples");
   return abstainedBecause(exit === "low" ? "low" : "natural");
 }
 
-/** @param {"unfamiliar" | "infeasible" | "vote" | "samples" | "low" | "natural"} why */
+/** @param {"unfamiliar" | "infeasible" | "unreadable" | "vote" | "samples" | "low" | "natural"} why */
 function abstainedBecause(why) {
   return {
     unfamiliar: "The question is unlike the tested ones, so the model did not answer it.",
     infeasible: "That risk could not be certified with this data, so the model did not think at all.",
+    unreadable: "The model ended, but no answer could be read in what it wrote.",
     vote: "No answer won enough of the vote, so the service says nothing instead of guessing.",
     samples: "No sample was sure enough to answer, so the service says nothing instead of guessing.",
     low: "The confidence stayed low, so the service says nothing instead of guessing.",
