@@ -75,10 +75,10 @@ def _keyed(spec: str) -> Verdicts:
         raise ProfileRefused(f"grader is {spec!r}: give {known} or module:object")
     try:
         found = resolve_name(spec)
-    except (ImportError, AttributeError, ValueError) as error:
+        if isinstance(found, type) and issubclass(found, KeyedGrader):
+            found = found()
+    except Exception as error:  # whatever the module or its class raises
         raise ProfileRefused(f"grader is {spec!r}, which cannot be loaded: {error}") from error
-    if isinstance(found, type) and issubclass(found, KeyedGrader):
-        found = found()
     if not isinstance(found, KeyedGrader):
         raise ProfileRefused(
             f"grader is {spec!r}, which is no KeyedGrader: derive its class from "

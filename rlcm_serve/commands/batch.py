@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from rlcm_serve.commands.options import require_other
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.journal import Journal
 from rlcm_serve.solving.batch.answers import (
@@ -51,10 +52,7 @@ class Batch:
         """
         suffix = PARQUET if file.suffix == PARQUET else ".jsonl"
         out = out or file.with_suffix(f".answers{suffix}")
-        if out.exists() and out.samefile(file):
-            raise RequestRefused(
-                "out", f"out is {out}, the file of questions: give another file for the answers"
-            )
+        require_other(out, file)
         if unordered and out.suffix == PARQUET:
             raise RequestRefused(
                 "out",

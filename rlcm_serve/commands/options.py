@@ -191,6 +191,18 @@ def engine_settings(
     )
 
 
+def require_other(out: Path, read: Path) -> None:
+    """Returns if a file to be written is not the one that is read.
+
+    Raises:
+        RequestRefused: it is.
+    """
+    if out.exists() and read.exists() and out.samefile(read):
+        raise RequestRefused(
+            "out", f"out is {out}, which is read here and would be lost: give another file"
+        )
+
+
 def recorders_on(ray: int | None) -> OpenRecorders:
     """What records: an engine here, or as many as asked for on Ray.
 

@@ -122,13 +122,21 @@ def solve(
 
     if (problem is None) == (file is None):
         raise RequestRefused("problem", "give either a question or --file")
+    if no_certificate and certificate:
+        raise RequestRefused("certificate", "give --certificate or --no-certificate, not both")
+    if file is None:
+        of_files = {"--out": out, "--unordered": unordered or None, "--ray": ray}
+        if given := [name for name, value in of_files.items() if value is not None]:
+            raise RequestRefused("file", f"{given[0]} is for --file: leave it out, or give a file")
     batch = None
     if file is not None:
         batch = Batch.of(file, out, unordered=unordered, concurrency=concurrency)
     chosen = {
         "risk": risk, "vote": vote, "on_infeasible": on_infeasible, "on_unfamiliar": on_unfamiliar,
     }  # fmt: skip
-    question = replace(_question(problem or _PLACEHOLDER, alpha, n, chosen), kind=kind)
+    question = replace(
+        _question(_PLACEHOLDER if problem is None else problem, alpha, n, chosen), kind=kind
+    )
     files = [Path(profile)] if profile is not None and profile.endswith(".toml") else []
     if profile is not None:
         named = load_profile(files[0]).name if files else profile

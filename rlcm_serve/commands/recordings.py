@@ -28,6 +28,7 @@ from rlcm_serve.commands.options import (
     VllmArguments,
     engine_settings,
     recorders_on,
+    require_other,
 )
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.terminal import print_result
@@ -103,6 +104,7 @@ def collect(
         verbose=verbose,
         vllm_arguments=vllm_arguments,
     )
+    require_other(out, data)
     journal = out.with_suffix(".journal.jsonl")
     console = Console(stderr=True)
     problems = read_problems(data)
@@ -175,6 +177,7 @@ def regrade(
     from rlcm_serve.recording.problems import read_problems
     from rlcm_serve.terminal import shown_progress
 
+    require_other(out, data)
     table, problems = read_table(traces), read_problems(data)
     with (
         grader_named(grader) as graded_by,

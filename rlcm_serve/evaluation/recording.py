@@ -102,7 +102,7 @@ class EvaluationRecorder(FullBudgetRecorder[EvaluationRollout]):
             signals=dict(at.signals or {}),
             answers=answers,
             answer_tokens=tuple(completion.tokens for completion in forced),
-            answer_probability=_probability(forced[0], answers[0]),
+            answer_probability=_probability(forced[0], answers[0], is_first=bool(opening)),
             entropy=entropy,
             verbalized=confidence,
             verbalized_tokens=confidence_tokens,
@@ -134,11 +134,18 @@ def _extractor(profile: Profile, of_grader: Extractor) -> Extractor:
     return of_grader if profile.extractor == BOXED.spec else extractor_named(profile.extractor)
 
 
-def _probability(completion: Completion, answer: str | None) -> float | None:
-    """The probability of the tokens up to the end of the answer."""
+def _probability(completion: Completion, answer: str | None, *, is_first: bool) -> float | None:
+    """The probability of the tokens up to the end of the answer.
+
+    Args:
+        completion: the forced text.
+        answer: read in it; if it is written in another way there, all tokens count.
+        is_first: whether the text begins with it. Otherwise it is taken where it comes last.
+    """
     if answer is None or completion.pieces is None:
         return None
-    end = completion.text.find(answer) + len(answer)
+    found = completion.text.find(answer) if is_first else completion.text.rfind(answer)
+    end = len(completion.text) if found < 0 else found + len(answer)
     length, total = 0, 0.0
     for piece, logprob in completion.pieces:
         if length >= end:

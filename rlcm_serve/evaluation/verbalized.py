@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 
 _NUMBER = (
-    r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*"
-    r"(?:(?P<percent>\\?%|percent\b)|(?:/|out\s+of)\s*(?P<of>\d+))?"
+    r"(?P<number>(?<![\d.])\d++(?:\.\d*+)?|(?<![\d.])\.\d++)\s*+"
+    r"(?:(?P<percent>\\?%|percent\b)|(?:/|out\s++of)\s*+(?P<of>\d++))?+"
 )
+"""Each digit and blank is looked at once, however many there are."""
 _TAG = re.compile(r"<confidence>(.*?)(?:</confidence>|<|\Z)", re.DOTALL | re.IGNORECASE)
 _STATED = re.compile(
     r"\bconfidence\b(?:[ \t]+(?:level|score))?[ \t]*(?:\([^()\n]*\))?[ \t*_]*"
     rf"(?:is|of|:|=)[ \t*_]*{_NUMBER}",
     re.IGNORECASE,
 )
-_SURE = re.compile(rf"{_NUMBER}\s+(?:confiden(?:t|ce)|sure|certain)\b", re.IGNORECASE)
+_SURE = re.compile(
+    rf"{_NUMBER}(?:(?<=\s)|\s++)(?:confident|confidence(?!\s+(?:interval|level|region|band))|sure|certain)\b",
+    re.IGNORECASE,
+)
 _ANY = re.compile(_NUMBER, re.IGNORECASE)
 
 

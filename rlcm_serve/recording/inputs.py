@@ -105,6 +105,10 @@ class InputsRecorder(FullBudgetRecorder[ProbeRollout]):
         super().__init__(recorder.engine, recorder.generation)
         self._recorder, self._inputs = recorder, inputs
 
+    def check(self, problem: LabelledProblem) -> None:
+        """As the recorder's."""
+        self._recorder.check(problem)
+
     async def _recording(
         self, problem: LabelledProblem, number: int, prompt: TokenIds, rollout: Rollout
     ) -> ProbeRollout:

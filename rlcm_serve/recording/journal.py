@@ -158,8 +158,10 @@ async def record_all(
 
     Raises:
         EngineDead: the engine died; the journal holds what was finished.
-        RequestRefused: a problem does not fit into the model's context.
+        RequestRefused: a problem does not fit into the model's context, or the grader refuses its
+            reference; the message names it, and nothing was recorded.
     """
+    await recorder.check_all(problems)
     await record_missing(recorder, problems, rollouts, journal, progress)
     recorded = {recording.key: recording for recording in journal.recordings()}
     return [recorded[problem.id, number] for problem in problems for number in range(rollouts)]

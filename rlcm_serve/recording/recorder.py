@@ -141,6 +141,8 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
             RequestRefused: one does not; the message names the problem.
         """
         super().check(problem)
+        if not problem.is_labelled:
+            return
         try:
             self.verdicts.check_reference(problem.answer)
         except RequestRefused as error:
@@ -192,7 +194,9 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
         stopped = rollout if at.is_final else rollout.cut(at.tokens)
         found = await answer_rollout(self.engine, prompt, stopped, self.generation, self.answers)
         correct = [
-            answer is not None and await self.verdicts.equal_async(answer, problem.answer)
+            answer is not None
+            and problem.is_labelled
+            and await self.verdicts.equal_async(answer, problem.answer)
             for answer in found.answers
         ]
         return RecordedReading(

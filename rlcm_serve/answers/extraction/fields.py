@@ -58,7 +58,7 @@ class JsonExtractor(Extractor):
     def shown(self, continuation: str, answer: str) -> str:
         """The object with this field alone."""
         value, _ = _decode(continuation.lstrip(_SPACE), 0) or (answer, 0)
-        return json.dumps({self._field: value}, ensure_ascii=False)
+        return _whole(json.dumps({self._field: value}, ensure_ascii=False))
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
@@ -97,8 +97,15 @@ def _decode(text: str, at: int) -> tuple[Any, int] | None:
 
 def _written(value: Any) -> str | None:
     if isinstance(value, str):
-        return value.strip() or None
-    return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        return _whole(value).strip() or None
+    if value is None:
+        return None
+    return _whole(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+
+
+def _whole(text: str) -> str:
+    """The text without half surrogate pairs, as of an escaped emoji, which no file can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _refuse(constant: str) -> None:

@@ -66,10 +66,10 @@ def opening_under(profile: Profile) -> str:
 def _loaded(spec: str) -> Extractor:
     try:
         found = resolve_name(spec)
-    except (ImportError, AttributeError, ValueError) as error:
+        if isinstance(found, type) and issubclass(found, Extractor):
+            found = found()
+    except Exception as error:  # whatever the module or its class raises
         raise ProfileRefused(f"extractor is {spec!r}, which cannot be loaded: {error}") from error
-    if isinstance(found, type) and issubclass(found, Extractor):
-        found = found()
     if not isinstance(found, Extractor):
         raise ProfileRefused(
             f"extractor is {spec!r}, which is no Extractor: derive its class from "

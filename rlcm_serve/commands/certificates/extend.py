@@ -18,7 +18,7 @@ from rlcm_serve.commands.certificates.options import (
     TokenPriceOption,
     risk_of,
 )
-from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.commands.options import JsonOption, require_other
 
 
 def extend(
@@ -47,6 +47,7 @@ def extend(
     from calibration import read_traces
     from calibration.certificate.sequential import certify_sequential, read_start
 
+    require_other(out, traces)
     begun, recorded = read_start(start), read_traces(traces, keep_unlabelled=True)
     with Console(stderr=True).status("fitting"):
         certificate = certify_sequential(

@@ -42,7 +42,7 @@ from rlcm_serve.commands.certificates.options import (
     risk_to_fit,
     warn,
 )
-from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.commands.options import JsonOption, require_other
 
 if TYPE_CHECKING:
     from calibration import Certificate, Traces
@@ -111,6 +111,7 @@ def fit(
     from calibration import read_traces
     from calibration.testing.joint import parse_bounds
 
+    require_other(out, traces)
     recorded = read_traces(traces, by=by or "kind")
     if profile is not None:
         _require_profile(recorded, profile)

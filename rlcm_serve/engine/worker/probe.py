@@ -84,7 +84,8 @@ class ProbeConfig:
 
 
 def _inputs_of(folder: Path, stored: dict[str, Any]) -> ProbeInputs:
-    named = tuple(stored.get("inputs", STATE_ALONE))
+    listed = stored.get("inputs", STATE_ALONE)
+    named = tuple(listed) if isinstance(listed, list | tuple) else (listed,)
     if named not in (STATE_ALONE, STATE_AND_TOKENS):
         raise ModelRefused(
             f"the probe in {folder} reads {', '.join(map(str, named)) or 'nothing'}, but this "

@@ -65,7 +65,7 @@ def test_the_questions_are_not_overwritten_by_their_answers(tmp_path: Path) -> N
     link.symlink_to(file)
     for out in (file, link):
         for unordered in (False, True):
-            with pytest.raises(RequestRefused, match="the file of questions"):
+            with pytest.raises(RequestRefused, match="which is read here"):
                 Batch.of(file, out, unordered=unordered, concurrency=1)
 
 

@@ -102,6 +102,29 @@ def test_the_probability_is_of_the_answers_own_tokens() -> None:
     assert record(longer).readings[0].answer_probability == pytest.approx(math.exp(-0.5))
 
 
+@pytest.mark.parametrize(
+    ("extractor", "forced", "answer", "tokens"),
+    [
+        (
+            r"regex:Answer: (\d)",
+            "4 + 8 = 12. Answer: 4",
+            "4",
+            2,
+        ),  # not the 4 that is the first piece
+        ("json:answer", "[1, 2]}", "[1,2]", 3),  # written in another way: every piece
+    ],
+)
+def test_the_probability_ends_where_the_answer_does(
+    extractor: str, forced: str, answer: str, tokens: int
+) -> None:
+    profile = Profile("own", extractor=extractor)
+    engine = ScriptedEngine(replace(NATURAL, forced=forced, log_prob=-0.25), profiles=[profile])
+    recorder = EvaluationRecorder(engine.under("own"), ExactGrader().extractor, 1)
+    reading = asyncio.run(recorder.record(PROBLEM, number=0)).readings[0]
+    assert reading.answers[0] == answer
+    assert reading.answer_probability == pytest.approx(math.exp(-0.25 * tokens))
+
+
 def test_where_no_answer_can_be_read_nothing_is_said_of_it() -> None:
     reading = record(Script(forced="no end", signals=SIGNALS)).readings[0]
     assert reading.answers == (None, None)

@@ -1,5 +1,6 @@
 import gzip
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -36,11 +37,19 @@ DATA = Path(__file__).parents[2] / "data"
         ("Confidence (0-1): 0.8", 0.8),
         ("I am confident.\n\n42", None),
         ("I'm confident. 7 is the answer.", None),
+        ("So the 95% confidence interval is (1, 2).", None),
         ("", None),
     ],
 )
 def test_the_confidence_stated_last_is_read(text: str, confidence: float | None) -> None:
     assert verbalized(text) == confidence
+
+
+@pytest.mark.parametrize("text", ["1" * 8000, "0." + "3" * 3000, "1" * 200 + " " * 2000])
+def test_what_goes_round_in_circles_is_read_at_once(text: str) -> None:
+    began = time.process_time()
+    assert verbalized(text) is None
+    assert time.process_time() - began < 0.5
 
 
 def test_all_that_a_real_model_stated_are_read_as_recorded_but_one() -> None:

@@ -1,5 +1,6 @@
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from rich.console import Console
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.recording import offline
 from rlcm_serve.recording.rollouts import RecordedRollout
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine
@@ -73,6 +75,21 @@ def test_malformed_data_are_refused_before_an_engine_starts(
     with pytest.raises(RequestRefused, match="line 1"):
         record(tmp_path, '{"problem": "x?"}\n')
     assert machine.started == 0
+
+
+def test_a_reference_that_the_grader_refuses_costs_no_rollout(
+    machine: Machine, tmp_path: Path
+) -> None:
+    options = "Which? A. one B. two"
+    rows = [{"id": f"p{at}", "problem": options, "answer": "A"} for at in range(3)]
+    rows.append({"id": "new", "problem": options, "answer": "?"})
+    rows.append({"id": "odd", "problem": options, "answer": "both"})
+    profile = Profile("default", grader="choice", extractor="answer-line")
+    machine.identity = replace(IDENTITY, profile=profile)
+    problems = "".join(json.dumps(row) + "\n" for row in rows)
+    with pytest.raises(RequestRefused, match="problem 'odd': the reference 'both' does not parse"):
+        record(tmp_path, problems)
+    assert machine.rollouts == 0
 
 
 @pytest.mark.parametrize(("before", "after"), [('"7"', '"8"'), ("A up 4", "A up 5")])

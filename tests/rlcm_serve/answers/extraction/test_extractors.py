@@ -34,6 +34,11 @@ class Shouted(BoxedExtractor):
         return None if found is None else found.upper()
 
 
+class Unfinished(Extractor):
+    def find(self, text: str) -> str | None:
+        return text or None
+
+
 class Whole(Extractor):
     def find(self, text: str) -> str | None:
         return text or None
@@ -229,11 +234,19 @@ def test_an_entry_point_names_an_extractor() -> None:
         ("nowhere.at:all", "cannot be loaded: No module named"),
         ("os:nothing", "cannot be loaded"),
         ("os:system", "which is no Extractor"),
+        (f"{__name__}:Unfinished", "cannot be loaded: Can't instantiate abstract class"),
     ],
 )
 def test_an_unknown_extractor_is_refused_with_the_choices(spec: str, told: str) -> None:
     with pytest.raises(ProfileRefused, match=f"extractor is.*{told}"):
         extractor_named(spec)
+
+
+def test_half_an_emoji_makes_no_answer_that_files_cannot_hold() -> None:
+    text = r'{"answer": "\ud83d cat", "more": ["\ude00"]}'
+    assert JSON.find(text) == "? cat"
+    assert extractor_named("json:more").find(text) == '["?"]'
+    assert JSON.shown(r'"\ud83d"', "?") == '{"answer": "?"}'
 
 
 def test_an_object_with_many_inside_it_is_still_the_outermost() -> None:

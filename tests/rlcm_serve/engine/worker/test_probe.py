@@ -158,6 +158,7 @@ def test_the_shipped_probe_reads_states_and_tokens() -> None:
     [
         ({"inputs": ["tokens"]}, "reads tokens, but this service knows probes of state"),
         ({"inputs": []}, "reads nothing"),
+        ({"inputs": None}, "reads None, but"),
         ({"tokens": "window=64 top=20 lowest=5"}, "'window=64 .*computes 'window=32 .*again"),
     ],
 )
