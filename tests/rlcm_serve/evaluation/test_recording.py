@@ -111,7 +111,7 @@ def test_the_probability_is_of_the_answers_own_tokens() -> None:
             "4",
             2,
         ),  # not the 4 that is the first piece
-        ("json:answer", "[1, 2]}", "[1,2]", 3),  # written in another way: every piece
+        ("json:answer", r'"\u0037"}', "7", 2),  # written in another way: every piece
     ],
 )
 def test_the_probability_ends_where_the_answer_does(
