@@ -105,12 +105,7 @@ def test_the_probability_is_of_the_answers_own_tokens() -> None:
 @pytest.mark.parametrize(
     ("extractor", "forced", "answer", "tokens"),
     [
-        (
-            r"regex:Answer: (\d)",
-            "4 + 8 = 12. Answer: 4",
-            "4",
-            2,
-        ),  # not the 4 that is the first piece
+        (r"regex:Answer: (\d)", "4 + 8 = 12. Answer: 4", "4", 2),  # the first piece is a 4 too
         ("json:answer", r'"\u0037"}', "7", 2),  # written in another way: every piece
     ],
 )
