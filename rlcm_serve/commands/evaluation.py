@@ -132,7 +132,7 @@ def evaluate(
         vllm_arguments=(more or [])[len(named) :],
     )
     settings, source = _with_source(settings, confidence)
-    also = list(Source) if sources is None else [_source(name) for name in sources]
+    also = list(Source) if sources is None else [_source(name, "a source") for name in sources]
     plan = EvaluationPlan(
         settings=replace(settings, record_signals=True),
         benchmarks=benchmarks,
@@ -230,11 +230,9 @@ def _with_source(settings: EngineSettings, asked: str | None) -> tuple[EngineSet
     return replace(settings, confidence=exits_by.value), source
 
 
-def _source(name: str) -> Source:
+def _source(name: str, what: str = "confidence") -> Source:
     from rlcm_serve.evaluation.sources import Source
 
     if name not in list(Source):
-        raise RequestRefused(
-            "confidence", f"confidence is {name!r}: give one of {', '.join(Source)}"
-        )
+        raise RequestRefused("confidence", f"{what} is {name!r}: give one of {', '.join(Source)}")
     return Source(name)
