@@ -86,6 +86,6 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path, text: str) -> None:
 
 def test_a_folder_without_results_says_how_to_make_some(tmp_path: Path) -> None:
     with pytest.raises(
-        RequestRefused, match=r"holds no result: run `python -m studies.paper run` first"
+        RequestRefused, match=r"holds no result: run `python -m studies.paper run` or"
     ):
         read_results(tmp_path / "nowhere")
