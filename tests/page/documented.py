@@ -21,7 +21,7 @@ BUS = (
     "G 3 get off. H 3 get off. How many people are on the bus?"
 )
 AUDITED = ("--audit-share", "0.5", "--shadow-share", "0.1")
-QUESTIONS = 1200
+QUESTIONS = 800
 AT_ONCE = 16
 HEIGHT = 1560
 """CSS pixels of the pages that are longer than a picture should be."""
@@ -70,7 +70,7 @@ def _take_trust(visitor: Visitor) -> None:
 def _take_operate(visitor: Visitor) -> None:
     visitor.page.set_viewport_size({"width": 1280, "height": HEIGHT})
     visitor.go("#/operate")
-    expect(visitor.page.locator(".figures")).to_be_visible()
+    expect(visitor.page.locator(".live-certificates .tag").first).to_be_visible()
     visitor.settle()
     visitor.picture("operate", whole=False)
 
