@@ -90,7 +90,7 @@ async def test_adapters_need_room_in_vllm(client: AsyncLLM, tmp_path: Path) -> N
         await VllmEngine(EngineSettings(profiles=(profile,)), client).start()
 
 
-def test_arguments_for_a_vllm_that_runs_are_refused(client: AsyncLLM) -> None:
+async def test_arguments_for_a_vllm_that_runs_are_refused(client: AsyncLLM) -> None:
     with pytest.raises(ModelRefused, match=r"cannot take --max-num-seqs 4: give .* itself"):
         VllmEngine(EngineSettings(vllm_arguments=("--max-num-seqs", "4")), client)
 
