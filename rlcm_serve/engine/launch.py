@@ -46,9 +46,9 @@ _IN_THE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 _WHOLE_PROMPT = 8192
 """The longest context, in tokens, for which a CPU does not split prefills into chunks."""
 _CPU_BLOCK = "32"
-"""Tokens of a block of the KV cache on a CPU, the fewest that vLLM has there; it takes 128.
+"""Tokens of a block of the KV cache on a CPU: the fewest that vLLM allows; its default is 128.
 
-A forced answer begins with its thinking so far, of which whole blocks alone are cached.
+A forced answer begins with its thinking so far, of which vLLM caches whole blocks alone.
 """
 _DERIVED = ("enable_chunked_prefill", "distributed_executor_backend")
 _LORA = ("enable_lora", "max_loras", "max_lora_rank")

@@ -113,6 +113,11 @@ export function frequency(share) {
   return `${number(share * 100, 2)} of 100`;
 }
 
+/** Whether a frequency is of one, as in "1 of 10". @param {string} often */
+export function isOne(often) {
+  return often.startsWith("1 of ");
+}
+
 /**
  * The most of some trials that fail on average, never told too low: (0.06, 20) -> "at most about 2 of 20",
  * (0.01, 20) -> "fewer than 1 of 20".

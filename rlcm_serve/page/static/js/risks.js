@@ -1,5 +1,7 @@
 /** The risks that can be kept: what each counts, in words, in the order in which they are shown. */
 
+import { isOne } from "./format.js";
+
 /**
  * @typedef {"selective" | "error" | "regret"} Risk
  *
@@ -47,11 +49,6 @@ export const RISKS = {
     accepted: (often) => `You accepted that stopping early may cost the right answer in ${often} questions.`,
   },
 };
-
-/** Whether a frequency is of one, as in "1 of 10". @param {string} often */
-export function isOne(often) {
-  return often.startsWith("1 of ");
-}
 
 const ORDER = Object.keys(RISKS);
 

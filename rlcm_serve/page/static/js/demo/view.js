@@ -1,8 +1,7 @@
 /** The demo: drag α, and see on recorded questions where the model stops, and what comes of it. */
 
 import { h, replace, setText } from "../dom.js";
-import { confidence, frequency, measured, number, percent, threshold, tokens } from "../format.js";
-import { isOne } from "../risks.js";
+import { confidence, frequency, isOne, measured, number, percent, threshold, tokens } from "../format.js";
 import { slider } from "../ask/slider.js";
 import { answersAtEnd, canStopHigh, smoothedOf } from "../watch/rule.js";
 import { chart } from "./chart.js";
@@ -109,7 +108,8 @@ export function demoView(demo, onAsk, kind) {
       );
       setText(proof, proofOf(demo, level));
     }
-    alpha.set(stops, at, `The promise: at most ${frequency(at)} answers ${isOne(frequency(at)) ? "is" : "are"} wrong, on average over ${kind} like these. Not promised: any single answer, or other questions.`);
+    const often = frequency(at);
+    alpha.set(stops, at, `The promise: at most ${often} answers ${isOne(often) ? "is" : "are"} wrong, on average over ${kind} like these. Not promised: any single answer, or other questions.`);
   }
 
   function halt() {
