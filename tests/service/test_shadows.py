@@ -19,7 +19,9 @@ pytestmark = pytest.mark.engine
 REHEARSED = EMBEDDED_MODEL / "certificates" / "error-1.json"
 PATIENCE = 300.0
 """Seconds; this machine may be busy."""
-PROBLEMS = sample_problems(Split.VALIDATION, 12, seed=11, levels=(2, 3))
+PROBLEMS = sample_problems(Split.VALIDATION, 24, seed=11, levels=(2, 3))
+"""All distinct: a rehearsal counts a question once."""
+GUARDED, LABELLED = PROBLEMS[:12], PROBLEMS[12:]
 
 
 def until(found: Callable[[], Any]) -> Any:
@@ -46,24 +48,24 @@ def test_the_full_budget_runs_behind_answers_and_a_certificate_is_rehearsed(
         assert service.client.post(path).status_code == 409, "it is active"
         service.client.post(f"/certificates/{id_}/deactivate").raise_for_status()
         service.client.post(path).raise_for_status()
-        given = [service.solve(problem=p.question, risk="regret", alpha=0.2) for p in PROBLEMS]
+        given = [service.solve(problem=p.question, risk="regret", alpha=0.2) for p in GUARDED]
         assert all(one.json()["guarantee"]["risk"] == "regret" for one in given)
 
         def ended() -> dict[str, Any] | None:
-            found = [one for one in shadows(service, "regret") if one["drawn"] == len(PROBLEMS)]
-            is_done = found and found[0]["agree"] + found[0]["disagree"] == len(PROBLEMS)
+            found = [one for one in shadows(service, "regret") if one["drawn"] == len(GUARDED)]
+            is_done = found and found[0]["agree"] + found[0]["disagree"] == len(GUARDED)
             return found[0] if is_done else None
 
         shadow = until(ended)
         assert (shadow["missing"], shadow["dropped"], shadow["waiting"]) == (0, 0, 0)
-        assert 0 <= shadow["low"] <= shadow["disagree"] / len(PROBLEMS) <= shadow["high"] <= 1
+        assert 0 <= shadow["low"] <= shadow["disagree"] / len(GUARDED) <= shadow["high"] <= 1
         full = [
             service.solve(problem=p.question, risk="error", alpha=0.2, on_infeasible="full_budget")
-            for p in PROBLEMS
+            for p in LABELLED
         ]
         labels = [
             {"id": one.json()["id"], "reference": p.answer, "answer": one.json()["answer"]}
-            for one, p in zip(full, PROBLEMS, strict=True)
+            for one, p in zip(full, LABELLED, strict=True)
             if one.json()["answer"] is not None
         ]
         sent = service.client.post("/feedback", json={"answers": labels}).json()
@@ -75,7 +77,7 @@ def test_the_full_budget_runs_behind_answers_and_a_certificate_is_rehearsed(
             return levels if levels and is_done else None
 
         for level in until(compared):
-            assert level["questions"] == 2 * len(PROBLEMS)
+            assert level["questions"] == len(PROBLEMS)
             for name in ("saved", "answered", "lost", "wrong"):
                 assert 0 <= level[name]["low"] <= level[name]["value"] <= level[name]["high"] <= 1
         dry = service.client.post(f"/certificates/{id_}/activate", params={"dry_run": True}).json()
