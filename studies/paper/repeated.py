@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calibration.files import write_text
-from studies.paper.primary.design import ROLLOUTS, RUNS, TEMPERATURE
+from studies.paper.primary.design import RUNS, TEMPERATURE
 from studies.paper.primary.problems import write_problems
 from studies.paper.primary.running import PrimaryStudy
 from studies.paper.result_files import design_digest
@@ -21,6 +21,8 @@ from training.errors import TrainingRefused
 
 PRIMARY_CONFIG = Path(__file__).with_name("primary") / "primary.toml"
 WARM_START = "embedded-sft"
+ROLLOUTS = 8
+"""Of each test problem. In the primary comparison, results spread over seeds as much with 16."""
 
 
 def repeated_study(
@@ -28,8 +30,9 @@ def repeated_study(
 ) -> Study:
     """The settings that all runs share; writes problems and training settings into `out`.
 
-    Its design is that of the primary comparison, which covers the problems, with the base model
-    and the forced answers of the evaluation. Runs lie in a folder of the design's name.
+    Its design is that of the primary comparison, which covers the problems, with the base model,
+    the rollouts and the forced answers of the evaluation. Runs lie in a folder
+    of the design's name.
 
     GRPO, RLCM and the authors' RLCM are trained and probed once for both studies, if the primary
     comparison ran first and its folders are still there.
@@ -48,7 +51,7 @@ def repeated_study(
     if not config.exists() or config.read_text() != text:
         write_text(config, text)
     compared = PrimaryStudy(PRIMARY_CONFIG, problems, primary, results)
-    design = design_digest((compared.design, ANSWERS), [settings.encode()])
+    design = design_digest((compared.design, ANSWERS, ROLLOUTS), [settings.encode()])
     return Study(
         config,
         str(problems / "test.jsonl"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from studies.paper.report.control import ALPHAS, RISKS, at_target
 from studies.paper.report.markdown import NOT_RUN, Block, table
 from studies.paper.report.results_index import ResultsIndex, title_of
 from studies.paper.report.seeds import mean_difference
-from studies.paper.report.votes import votes_enough, weights_gain
+from studies.paper.report.votes import votes_with, weights_gain
 from studies.paper.result import Result
-from studies.paper.runs import BASE, STRENGTHS, VOTING_ROLLOUTS
+from studies.paper.runs import BASE, STRENGTHS
 
 KEPT = 0.02
 """An accuracy counts as kept if the loss is below this: 2 percentage points."""
@@ -166,11 +167,10 @@ def _insensitive(index: ResultsIndex) -> Claim:
 
 
 def _votes(index: ResultsIndex) -> Claim:
-    claim = (
-        "Weighing votes by confidence gains more under RLCM than under GRPO "
-        f"(§5.2, n = {VOTING_ROLLOUTS})"
-    )
-    pairs = [pair for pair in index.pairs("grpo", "rlcm") if all(map(votes_enough, pair))]
+    n = index.most_rollouts
+    claim = f"Weighing votes by confidence gains more under RLCM than under GRPO (§5.2, n = {n})"
+    voting = partial(votes_with, n)
+    pairs = [pair for pair in index.pairs("grpo", "rlcm") if all(map(voting, pair))]
     if not pairs:
         return Claim(claim, NOT_RUN, Verdict.NOT_RUN)
     theirs, ours = (weights_gain(results) for results in zip(*pairs, strict=True))

@@ -78,6 +78,11 @@ class ResultsIndex:
         parts = self.any.rollouts.parts
         return tuple(sorted({part.partition(",")[0] for part in parts if part}))
 
+    @property
+    def most_rollouts(self) -> int:
+        """The largest number of rollouts of a problem: so many vote."""
+        return max(len(own) for r in self.results.values() for own in r.rollouts.right)
+
     def of(self, method: str, strength: float | None = None) -> tuple[Result, ...]:
         """All existing seeds of a method, at its default λ unless `strength` is given."""
         found = (self.results.get(name_of(method, seed, strength)) for seed in SEEDS)

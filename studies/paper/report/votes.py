@@ -23,7 +23,6 @@ from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, t
 from studies.paper.report.results_index import ResultsIndex, over_seeds, source_of, title_of
 from studies.paper.report.style import STYLES
 from studies.paper.result import Result
-from studies.paper.runs import VOTING_ROLLOUTS
 
 _FIELDS = {
     "pass_at_1": "Pass@1",
@@ -36,7 +35,7 @@ _FIELDS = {
 def votes(index: ResultsIndex) -> Block:
     """A table for votes with all rollouts, and a figure against the number of rollouts."""
     intro = (
-        f"{len(index.any.rollouts.problems)} problems, n = {VOTING_ROLLOUTS} rollouts each, "
+        f"{len(index.any.rollouts.problems)} problems, n = {index.most_rollouts} rollouts each, "
         "from the seeds that have that many. Below the value: with one seed (0) the 95% interval "
         "by resampling problems, with several the lowest and the highest seed. The gain is the "
         "weighted vote minus the majority of the same rollouts, with paired 95% intervals over "
@@ -57,9 +56,9 @@ def weights_gain(results: Sequence[Result]) -> NDArray[np.float64]:
     return np.asarray(np.mean([_gain(result) for result in results], axis=0))
 
 
-def votes_enough(result: Result) -> bool:
-    """Whether the result has enough rollouts for the comparison of votes."""
-    return VOTING_ROLLOUTS in source_of(result).votes.n
+def votes_with(n: int, result: Result) -> bool:
+    """Whether the result has votes of `n` rollouts."""
+    return n in source_of(result).votes.n
 
 
 def draw_votes(index: ResultsIndex) -> Figure:
@@ -94,7 +93,7 @@ def _rows(index: ResultsIndex) -> Iterator[list[str]]:
     every = [_with_votes(index, method) for method in METHODS]
     columns = []
     for field in _FIELDS:
-        found = [_summary(seeds, field, VOTING_ROLLOUTS) for seeds in every]
+        found = [_summary(seeds, field, index.most_rollouts) for seeds in every]
         columns.append(
             [in_full(e, rank=rank) for e, rank in zip(found, ranked(found, True), strict=True)]
         )
@@ -107,7 +106,7 @@ def _rows(index: ResultsIndex) -> Iterator[list[str]]:
 
 
 def _with_votes(index: ResultsIndex, method: str) -> tuple[Result, ...]:
-    return tuple(filter(votes_enough, index.of(method)))
+    return tuple(filter(partial(votes_with, index.most_rollouts), index.of(method)))
 
 
 def _summary(seeds: Sequence[Result], field: str, n: int) -> Estimate:
@@ -144,7 +143,7 @@ def _caption(index: ResultsIndex) -> Caption:
     said = []
     for method in METHODS:
         if seeds := _with_votes(index, method):
-            shares = [_summary(seeds, field, VOTING_ROLLOUTS) for field in _FIELDS]
+            shares = [_summary(seeds, field, index.most_rollouts) for field in _FIELDS]
             said.append(
                 f"{title_of(method)}: "
                 + ", ".join(
@@ -156,5 +155,5 @@ def _caption(index: ResultsIndex) -> Caption:
         "Votes by number of rollouts",
         "Mean over seeds. Right: the gain of the weights over a plain majority of the same "
         "rollouts; a gain below one problem's share means nothing.",
-        f"Votes with n = {VOTING_ROLLOUTS} rollouts. {'; '.join(said)}.",
+        f"Votes with n = {index.most_rollouts} rollouts. {'; '.join(said)}.",
     )

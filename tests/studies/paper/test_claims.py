@@ -173,9 +173,13 @@ def test_weights_gain_where_they_break_the_majority(every_result: Sequence[Resul
     assert weights_gain([replace(result, rollouts=votes)]).tolist() == [1.0, 0.0]
 
 
-def test_votes_of_runs_with_few_rollouts_are_not_compared(every_result: Sequence[Result]) -> None:
-    seed_1 = of(every_result, "grpo-1", "rlcm-0.1-1")
-    claim = "Weighing votes by confidence gains more under RLCM than under GRPO"
-    assert told(seed_1, claim) == ("not run yet", "not run yet")
-    measured, _ = told([*seed_1, *of(every_result, "grpo-0", "rlcm-0.1-0")], claim)
-    assert measured.endswith("one seed")
+def test_votes_are_compared_among_runs_with_the_most_rollouts(
+    every_result: Sequence[Result],
+) -> None:
+    claim = "Weighing votes by confidence gains more under RLCM than under GRPO (§5.2, n = "
+    few, many = of(every_result, "grpo-1", "rlcm-0.1-1"), of(every_result, "grpo-0", "rlcm-0.1-0")
+    for found, n in (few, 4), (many, 16), ([*few, *many], 16):
+        measured, _ = told(found, f"{claim}{n})")
+        assert measured.endswith("one seed")
+    assert told([*few, *many], f"{claim}16)") == told(many, f"{claim}16)")
+    assert told([*few, many[0]], f"{claim}16)") == ("not run yet", "not run yet")

@@ -118,7 +118,7 @@ def test_the_second_study_trains_and_tests_as_the_primary_comparison_does(tmp_pa
     same = replace(primary, model="runs/other", method="rlcm", strength=0.3, seed=1)
     assert replace(settings, data=same.data) == same
     assert settings.data.source == str(tmp_path / "out/problems/train.jsonl")
-    assert (study.temperature, study.rollouts) == (TEMPERATURE, 16)
+    assert (study.temperature, study.rollouts) == (TEMPERATURE, 8)
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
     repeated_study(tmp_path / "out", tmp_path / "results", "runs/other")
     assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
