@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pkgutil import resolve_name
 
 from rlcm_serve.answers.extraction import extractor_named
@@ -73,6 +74,18 @@ def _keyed(spec: str) -> Verdicts:
     if not ENTRY_POINT.fullmatch(spec):
         known = ", ".join((MATH, *_KEYED))
         raise ProfileRefused(f"grader is {spec!r}: give {known} or module:object")
+    return KeyedVerdicts(installed_grader(spec))
+
+
+def installed_grader(spec: str) -> KeyedGrader:
+    """A grader of an installed package; its name begins with `spec`.
+
+    Args:
+        spec: `module:object`, a `KeyedGrader` or a subclass of it.
+
+    Raises:
+        ProfileRefused: it cannot be loaded, or is something else.
+    """
     try:
         found = resolve_name(spec)
         if isinstance(found, type) and issubclass(found, KeyedGrader):
@@ -84,4 +97,6 @@ def _keyed(spec: str) -> Verdicts:
             f"grader is {spec!r}, which is no KeyedGrader: derive its class from "
             "rlcm_serve.answers.grading.base.KeyedGrader"
         )
-    return KeyedVerdicts(found, f"{spec} {found.name}")
+    named = copy(found)
+    named.name = f"{spec} {found.name}"
+    return named

@@ -94,7 +94,7 @@ def evaluate(
         typer.Option("--map", help="FIELD=COLUMN, for a file: problem, answer, id, group, part."),
     ] = None,
     grader: Annotated[
-        str | None, typer.Option(help="For a file: math, choice, code or exact.")
+        str | None, typer.Option(help="For a file: math, choice, code, exact, or module:object.")
     ] = None,
     temperature: TemperatureOption = None,
     top_p: TopPOption = None,

@@ -163,7 +163,12 @@ def regrade(
     traces: Annotated[Path, typer.Argument(help="Traces: a Parquet file.")],
     data: Annotated[Path, typer.Option(help="JSONL of the problems that were recorded.")],
     out: Annotated[Path, typer.Option(help="Parquet file for the traces with new verdicts.")],
-    grader: Annotated[str, typer.Option(help="math, choice, code or exact.")] = "math",
+    grader: Annotated[
+        str | None,
+        typer.Option(
+            help="math, choice, code, exact, or module:object. Default: the grader of the traces."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Grade recorded traces again, after a change of grader. Needs no model.
@@ -172,15 +177,14 @@ def regrade(
     Problems with the answer "?" have no label, and get no verdicts.
     """
     from calibration.traces.traces import write_table
-    from rlcm_serve.evaluation.grading import grader_named
-    from rlcm_serve.evaluation.regrading import read_table, regrade
+    from rlcm_serve.evaluation.regrading import read_table, regrade, regrader
     from rlcm_serve.recording.problems import read_problems
     from rlcm_serve.terminal import shown_progress
 
     require_other(out, data)
     table, problems = read_table(traces), read_problems(data)
     with (
-        grader_named(grader) as graded_by,
+        regrader(table, grader) as graded_by,
         shown_progress(Console(stderr=True), "grading") as progress,
     ):
         found = regrade(table, problems, graded_by, progress)

@@ -15,7 +15,7 @@ from calibration.policy.voting import NO_ANSWER
 from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.table import FINGERPRINT_KEY, fingerprint_of
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading import Grader
+from rlcm_serve.evaluation.grading import Grader, grader_named, grader_of
 from rlcm_serve.events import OnProgress, ignore_progress
 from rlcm_serve.recording.problems import LabelledProblem
 
@@ -62,6 +62,21 @@ def read_table(path: Path) -> pa.Table:
     if missing := [name for name in TEXT_COLUMNS if name not in table.column_names]:
         raise TraceError(f"{path}: missing columns {missing}: without them nothing can be graded")
     return table
+
+
+def regrader(table: pa.Table, name: str | None) -> Grader:
+    """The grader with this name; for None that of the traces, in its version of today.
+
+    Traces without a fingerprint are graded as mathematics.
+
+    Raises:
+        RequestRefused: there is no such grader.
+        TraceError: the fingerprint is malformed.
+    """
+    if name is not None:
+        return grader_named(name)
+    fingerprint = fingerprint_of(table.schema, "traces")
+    return grader_named("math") if fingerprint is None else grader_of(fingerprint.grader)
 
 
 def regrade(

@@ -44,8 +44,8 @@ class Verdicts(ABC):
 class KeyedVerdicts(Verdicts):
     """The verdicts of a grader that needs no worker."""
 
-    def __init__(self, grader: KeyedGrader, name: str | None = None) -> None:
-        self.name = name or grader.name
+    def __init__(self, grader: KeyedGrader) -> None:
+        self.name = grader.name
         self._grader = grader
 
     def check_reference(self, reference: str) -> None:

@@ -1,6 +1,7 @@
 """Recorded traces graded again: new verdicts and classes, and nothing else."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,12 +10,12 @@ import pytest
 
 from calibration import ExitReason, TraceError, read_traces, write_traces
 from calibration.traces.fingerprint import Fingerprint
-from calibration.traces.table import Reading, Rollout
+from calibration.traces.table import FINGERPRINT_KEY, Reading, Rollout, fingerprint_of
 from rlcm_serve.answers.grader import GRADER
 from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.grading import grader_named
-from rlcm_serve.evaluation.regrading import read_table, regrade
+from rlcm_serve.evaluation.grading import GRADERS, grader_named
+from rlcm_serve.evaluation.regrading import read_table, regrade, regrader
 from rlcm_serve.recording.problems import LabelledProblem
 from tests.rlcm_serve.command_line import Rlcm
 
@@ -65,6 +66,39 @@ def traces(tmp_path: Path) -> Path:
     return path
 
 
+class FirstDigit(ExactGrader):
+    """A grader of an installed package."""
+
+    name = "first digit 1"
+
+    def key(self, answer: str) -> str:
+        return answer[:1]
+
+    def is_right(self, answer: str, reference: str) -> bool:
+        return self.key(answer) == self.key(reference)
+
+
+OWN = f"{__name__}:FirstDigit"
+
+
+@pytest.mark.parametrize("name", [*GRADERS, OWN])
+def test_traces_are_graded_by_their_own_grader(traces: Path, name: str) -> None:
+    table = read_table(traces)
+    assert regrader(table.replace_schema_metadata(None), None).name == GRADER
+    known = replace(OLD, grader=f"{grader_named(name).name} before")
+    metadata = {FINGERPRINT_KEY: json.dumps(known.to_json()).encode()}
+    assert regrader(table.replace_schema_metadata(metadata), None).name == grader_named(name).name
+
+
+def test_a_grader_of_an_installed_package_has_its_place_in_its_name(traces: Path) -> None:
+    found = regrade(read_table(traces), PROBLEMS, grader_named(OWN))
+    fingerprint = fingerprint_of(found.table.schema, "traces")
+    assert fingerprint is not None
+    assert fingerprint.grader == f"{OWN} first digit 1"
+    with pytest.raises(RequestRefused, match="which cannot be loaded"):
+        grader_named("no_such_package:Grader")
+
+
 def test_verdicts_and_classes_are_those_of_the_grader(traces: Path) -> None:
     with grader_named("math") as grader:
         found = regrade(read_table(traces), PROBLEMS, grader)
@@ -80,7 +114,12 @@ def test_nothing_else_changes(traces: Path, rlcm: Rlcm, tmp_path: Path) -> None:
     data, out = tmp_path / "problems.jsonl", tmp_path / "new.parquet"
     lines = [{"id": each.id, "problem": each.problem, "answer": each.answer} for each in PROBLEMS]
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    status, said, _ = rlcm(f"regrade {traces} --data {data} --out {out}")
+    status, _, refused = rlcm(f"regrade {traces} --data {data} --out {out}")
+    assert status != 0
+    assert "graded by 'an older one', which is unknown here: name a grader" in " ".join(
+        refused.split()
+    )
+    status, said, _ = rlcm(f"regrade {traces} --data {data} --out {out} --grader math")
     assert status == 0
     assert f"graded by {GRADER} (was an older one): 4 became right, 0 became wrong" in said
     before, after = pq.read_table(traces), pq.read_table(out)
