@@ -291,7 +291,8 @@ def fewest_units(alpha: float, delta: float, kind: PValue) -> int:
     """The smallest number of units, all answered and right, with which this test certifies alpha.
 
     It is `fewest_problems` or hardly more, but up to half as many more for the anytime test. For
-    the betting test, beyond 10,000 it is `fewest_problems`, a lower bound.
+    the betting test, beyond 10,000 it is `fewest_problems`, a lower bound. For CLT it is what a
+    test that keeps its level would need: the normal approximation may certify with fewer.
 
     Raises:
         CalibrationError: alpha or delta is not in (0, 1).
