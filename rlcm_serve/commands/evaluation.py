@@ -42,8 +42,8 @@ def evaluate(
     data: Annotated[
         list[str] | None,
         typer.Option(
-            help="Benchmark, NAME=FILE for its rows in a file of yours, or a JSONL or Parquet "
-            "file; several may follow."
+            help="Benchmark, NAME=FILE for its rows in a file of yours, or a JSONL, JSON, CSV or "
+            "Parquet file; several may follow."
         ),
     ] = None,
     more: Annotated[
@@ -91,7 +91,11 @@ def evaluate(
     ] = "",
     column: Annotated[
         list[str] | None,
-        typer.Option("--map", help="FIELD=COLUMN, for a file: problem, answer, id, group, part."),
+        typer.Option(
+            "--map",
+            help="FIELD=COLUMN, for a file: problem, answer, id, group, part; for multiple choice "
+            "also options and context.",
+        ),
     ] = None,
     grader: Annotated[
         str | None, typer.Option(help="For a file: math, choice, code, exact, or module:object.")

@@ -16,7 +16,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rlcm_serve.api.access import METRICS_PATH
 from rlcm_serve.api.error_responses import response_of
 
-ROUTES = ("/solve", "/aggregate", "/certificates", "/answers", "/feedback", "/audit", "/monitoring")
+ROUTES = (
+    "/solve",
+    "/aggregate",
+    "/certificates",
+    "/rehearsals",
+    "/answers",
+    "/feedback",
+    "/audit",
+    "/monitoring",
+)
 """Ours, with everything below them."""
 SHARED = ("/v1/chat/completions", "/v1/responses")
 """Ours where a request names a risk (`alpha`); vLLM answers it otherwise."""

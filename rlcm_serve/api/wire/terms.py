@@ -19,7 +19,9 @@ PROMISE_TEXT = (
     "seeing them and the answers to other questions. "
     "`pointwise`: it holds for one level that was chosen in advance."
 )
-DELTA_TEXT = "Probability that the guarantee fails, over the draw of the calibration problems."
+DELTA_TEXT = (
+    "Largest probability that the guarantee fails, over the draw of the calibration problems."
+)
 SAMPLES_TEXT = "Number of samples that are generated for each question."
 VOTE_TEXT = (
     "How samples are merged into one answer: by `majority`, or weighted by `confidence` "

@@ -32,7 +32,7 @@ LossOption = Annotated[
 AlphaOption = Annotated[
     list[float], typer.Option("--alpha", help="Risk level between 0 and 1; may be repeated.")
 ]
-DeltaOption = Annotated[float, typer.Option(help="Probability that the guarantee fails.")]
+DeltaOption = Annotated[float, typer.Option(help="Largest probability that the guarantee fails.")]
 PromiseOption = Annotated[
     str,
     typer.Option(

@@ -35,7 +35,9 @@ class ShadowNow(Wire):
     low: float = Field(examples=[0.021])
     """Lower end of its confidence sequence, which holds however often you look."""
     high: float = Field(examples=[0.11])
-    """Upper end of the confidence sequence. The regret so far is at most this."""
+    """Upper end of the confidence sequence. With its confidence, the regret so far is at most this,
+    among the answers for which there was a place for a run.
+    """
     log_wealth: float = Field(examples=[-1.2])
     """Natural logarithm of the evidence that the share is above alpha."""
     threshold: float = Field(examples=[4.38])
