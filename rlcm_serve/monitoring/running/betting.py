@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import httpx
 
@@ -53,6 +53,7 @@ _REST = 0.01
 """Seconds after each such transaction, so that other writers of SQLite, who poll, have their
 turn."""
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 CurrentGuarantees = Callable[[], Guarantees]
 
@@ -113,8 +114,8 @@ class Betting:
         has_failed = False
         while True:
             try:
-                if await asyncio.to_thread(self.work, guarantees):
-                    await self._tell()
+                if await self._kept(asyncio.to_thread(self.work, guarantees)):
+                    await self._kept(self._tell())
                 has_failed = False
             except DatabaseRefused as error:
                 if not has_failed:
@@ -125,6 +126,27 @@ class Betting:
                     _log.exception("the monitors failed; trying again")
                 has_failed = True
             await asyncio.sleep(LOOK_EVERY)
+
+    async def _kept(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """The result of some work, while which no other process forgets this one.
+
+        A look at many labels takes longer than the lease. The questions that run meanwhile are
+        the long ones, so their answers must not be passed over.
+        """
+        working = asyncio.create_task(work)
+        try:
+            while not (await asyncio.wait({working}, timeout=LOOK_EVERY))[0]:
+                with suppress(DatabaseRefused):  # the work meets it too, and says so
+                    await asyncio.to_thread(self.keep)
+            return working.result()
+        finally:
+            working.cancel()
+
+    def keep(self) -> None:
+        """Renews the mark of this process, and its lease if it holds it."""
+        now = self.monitors.now()
+        self.monitors.note_mark(self._turn.holder, self._mark(), now + LEASE)
+        self._turn.renew(now)
 
     def work(self, guarantees: CurrentGuarantees) -> bool:
         """One look at what is new; False if another process holds the lease."""
@@ -277,8 +299,10 @@ class Betting:
             return
         self._times.hook = loop_time
         async with httpx.AsyncClient(timeout=HOOK_TIMEOUT) as client:
-            for event in reversed(waiting):
-                delivered = await _posted(client, url, event, self._settings.runbook_url)
+            runbooks = self._settings.runbook_url
+            posts = [_posted(client, url, event, runbooks) for event in waiting]
+            # At once: a webhook that hangs delays the next look by one timeout.
+            for event, delivered in zip(waiting, await asyncio.gather(*posts), strict=True):
                 tries = self._tries.get(event.number, 0) + 1
                 self._tries[event.number] = tries
                 if delivered or tries == HOOK_TRIES:
@@ -304,7 +328,7 @@ async def _posted(
     }
     try:
         response = await client.post(url, json=body)
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
         _log.warning("the webhook was not told of event %d: %s", event.number, type(error).__name__)
         return False
     if not response.is_success:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import signal
@@ -31,6 +32,7 @@ from rlcm_serve.monitoring.records import (
     Label,
     MonitorKind,
 )
+from rlcm_serve.monitoring.running import betting as betting_module
 from rlcm_serve.monitoring.running.betting import Betting
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.shares import AuditShares
@@ -606,6 +608,35 @@ def test_the_mark_is_the_smallest_of_the_processes_that_run(database: Database) 
     assert monitors.note_mark("two", 20.0, now + 60) == 10.0
     monitors.note_mark("one", 12.0, now - 1)  # it has stopped
     assert monitors.note_mark("two", 21.0, now + 60) == 21.0
+
+
+async def test_a_look_that_outlasts_the_lease_keeps_mark_and_turn(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process would pass over the answers that are still to come."""
+    clock = [1000.0]
+    monkeypatch.setattr(database, "now", lambda session: clock[0])
+    monkeypatch.setattr(betting_module, "LOOK_EVERY", 0.02)
+    one, other = betting_on(database), betting_on(database)
+    monkeypatch.setattr(one, "_mark", lambda: 500.0)
+    turns, marks, ended = list[bool](), list[float](), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def look_on() -> None:
+        for _ in range(6):
+            clock[0] += 10
+            time.sleep(0.2)
+            turns.append(other.work(lambda: GUARANTEES))
+            marks.append(other.monitors.note_mark("third", clock[0], clock[0] + 1))
+        loop.call_soon_threadsafe(ended.set)
+        one.after = lambda: None
+
+    one.after = look_on
+    running = asyncio.create_task(one.run(lambda: GUARANTEES))
+    await asyncio.wait_for(ended.wait(), 60)
+    running.cancel()
+    assert turns == [False] * 6
+    assert marks == [500.0] * 6
 
 
 @pytest.mark.slow
