@@ -127,7 +127,7 @@ def list_keys(
             limits,
             *((record[moment] or "")[:10] for moment in ("created", "last_used", "revoked")),
         )
-    Console().print(table)
+    Console(markup=False, highlight=False).print(table)
 
 
 @keys.command(rich_help_panel=API_KEYS)

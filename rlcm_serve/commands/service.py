@@ -94,4 +94,4 @@ def config(
         table.add_column(heading, overflow="fold")
     for name, value in values.items():
         table.add_row(name, "" if value is None else str(value), loaded.sources[name])
-    Console().print(table)
+    Console(markup=False).print(table)

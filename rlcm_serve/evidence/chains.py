@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -32,6 +33,7 @@ SUFFIX, HEAD_SUFFIX = ".jsonl", ".head.json"
 LONGEST_LINE = 64 * 2**20
 """Bytes; a longer line is no record."""
 _LOCK = "lock"
+_CHAIN = re.compile(r"\d{8}T\d{12}Z-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,12 @@ class Head:
 
 
 def chains_in(folder: Path) -> list[Path]:
-    """The chains in a folder, the oldest first."""
-    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.exists() else []
+    """The chains in a folder, the oldest first; without other folders, such as `lost+found`."""
+    if not folder.exists():
+        return []
+    return sorted(
+        path for path in folder.iterdir() if _CHAIN.fullmatch(path.name) and path.is_dir()
+    )
 
 
 def segments_of(chain: Path) -> list[Path]:

@@ -131,6 +131,8 @@ def _verify_chain(
         report.head = deleted.sequence, deleted.hash
         anchors.check(report, *report.head)
     # A process that was killed while it deleted leaves a part of what it meant to delete.
+    if odd := [one.name for one in segments_of(chain) if not one.stem.isdecimal()]:
+        raise _Broken(f"{odd[0]} is no segment")
     segments = [one for one in segments_of(chain) if int(one.stem) > report.cut]
     for segment in segments:
         _verify_segment(segment, report, anchors, may_be_torn=segment == segments[-1])

@@ -504,13 +504,13 @@ class Settings(BaseSettings):
             _check_host(name)
         for origin in self.cors_origins:
             _check_origin(origin)
-        if self.otlp_endpoint and urlsplit(self.otlp_endpoint).scheme not in ("http", "https"):
+        if self.otlp_endpoint and not _is_url(self.otlp_endpoint):
             _refuse(
                 f"otlp_endpoint is {self.otlp_endpoint!r}: give a URL such as http://localhost:4318"
             )
-        if self.alarm_webhook and urlsplit(self.alarm_webhook).scheme not in ("http", "https"):
+        if self.alarm_webhook and not _is_url(self.alarm_webhook):
             _refuse("alarm_webhook is no URL: give one such as https://hooks.example.com/rlcm")
-        if self.runbook_url and urlsplit(self.runbook_url).scheme not in ("http", "https"):
+        if self.runbook_url and not _is_url(self.runbook_url):
             _refuse(
                 f"runbook_url is {self.runbook_url!r}: give a URL such as "
                 "https://docs.example.com/guides/runbooks.html"
@@ -597,6 +597,15 @@ class Settings(BaseSettings):
             log=None if self.verbose else self.engine_log or default_engine_log(),
             vllm_arguments=self.vllm_arguments,
         )
+
+
+def _is_url(value: str) -> bool:
+    """Whether HTTP can reach it."""
+    try:
+        url = urlsplit(value)
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:  # no number as port, or a broken IPv6 address
+        return False
 
 
 def _check_host(name: str) -> None:

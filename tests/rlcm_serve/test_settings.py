@@ -303,6 +303,9 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
         ({"cors_origins": ["https://a.example/"]}, "cors_origins has 'https://a.example/': give"),
         ({"cors_origins": ["a.example"]}, "cors_origins has 'a.example': give scheme, host and"),
         ({"otlp_endpoint": "localhost:4317"}, "otlp_endpoint is 'localhost:4317': give a URL such"),
+        ({"otlp_endpoint": "http://"}, "otlp_endpoint is 'http://': give a URL such"),
+        ({"alarm_webhook": "http://host:abc/"}, "alarm_webhook is no URL: give one such as"),
+        ({"runbook_url": "https://[::1/"}, "runbook_url is 'https://[::1/': give a URL such as"),
         (
             {"monitor": False, "shadow_share": 0.05},
             "shadow_share is 0.05, but monitor is off, so no shadow run would be stored: set "
@@ -317,6 +320,16 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
 )
 def test_impossible_values_are_refused(flags: dict[str, Any], said: str) -> None:
     assert said in refusal(flags)
+
+
+def test_values_with_brackets_are_shown_as_they_are(
+    rlcm: Rlcm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLCM_SERVED_MODEL_NAMES", "m[/x],[a]")
+    status, out, err = rlcm("config")
+    assert (status, err) == (0, "")
+    assert "m[/x]" in out
+    assert "[a]" in out
 
 
 def test_a_password_never_shows(rlcm: Rlcm, monkeypatch: pytest.MonkeyPatch) -> None:

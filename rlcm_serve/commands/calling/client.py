@@ -82,10 +82,29 @@ def call(client: httpx.Client, method: str, path: str, *, tries: int = 1, **opti
         sleep(pause)
         response = _sent(client, method, path, **options)
     if response.is_success:
-        return response.json()
+        return _body(client, response)
     raise RequestRefused(
         "service", f"the service answers {response.status_code}: {_said(response)}"
     )
+
+
+def _body(client: httpx.Client, response: httpx.Response) -> dict[str, Any]:
+    """What a successful response holds.
+
+    Raises:
+        RequestRefused: it is no JSON object, so another server or a proxy has answered.
+    """
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise RequestRefused(
+            "service",
+            f"what answers at {client.base_url} is no rlcm-serve: give the address of one with "
+            "--service",
+        )
+    return body
 
 
 def _sent(client: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:

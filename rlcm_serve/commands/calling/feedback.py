@@ -23,6 +23,7 @@ from rlcm_serve.commands.calling.client import (
     client_of,
 )
 from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.errors import RequestRefused
 
 AT_ONCE = 1000
 """Labels of one request."""
@@ -52,8 +53,15 @@ def feedback(
     """
     total: dict[str, Any] = {}
     with client_of(service, key) as client, _opened(file) as lines:
-        for part in _parts(lines):
-            said = call(client, "POST", "/feedback", tries=TRIES, content=part, headers=JSON_LINES)
+        for first, part in _parts(lines):
+            try:
+                said = call(
+                    client, "POST", "/feedback", tries=TRIES, content=part, headers=JSON_LINES
+                )
+            except RequestRefused as error:
+                raise RequestRefused(
+                    error.field, f"{error} (line 1 of the body is line {first} of the file)"
+                ) from error
             total = {name: value + total.get(name, type(value)()) for name, value in said.items()}
     if as_json:
         typer.echo(json.dumps(total))
@@ -122,17 +130,22 @@ def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:
     return nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
 
 
-def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines, joined to bodies of requests."""
+def _parts(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines, joined to bodies of requests; each with the number of its first line.
+
+    Blank lines within a body stay, so that the service counts lines as the file does.
+    """
     part: list[bytes] = []
-    size = 0
-    for line in lines:
-        if not line.strip():
+    size = labels = 0
+    for number, line in enumerate(lines, start=1):
+        is_label = bool(line.strip())
+        if not part and not is_label:
             continue
-        if part and (len(part) == AT_ONCE or size + len(line) > LARGEST):
-            yield b"".join(part)
-            part, size = [], 0
-        part.append(line if line.endswith(b"\n") else line + b"\n")
+        if part and (labels == AT_ONCE or size + len(line) > LARGEST):
+            yield number - len(part), b"".join(part)
+            part, size, labels = [], 0, 0
+        part.append(line.strip() + b"\n")
         size += len(line)
+        labels += is_label
     if part:
-        yield b"".join(part)
+        yield number - len(part) + 1, b"".join(part)

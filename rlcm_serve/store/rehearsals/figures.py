@@ -91,7 +91,7 @@ def level_rehearsed(alpha: float, rows: Sequence[AnswerUnderLevel]) -> LevelRehe
         # An answer that differs from a wrong one may be right; that it is not is the worst case.
         wrong=_span(
             [not (row.agrees and row.right) for row in answered],
-            [row.agrees is not None and not (row.agrees and row.right) for row in answered],
+            [row.agrees is not None and row.agrees != row.right for row in answered],
         ),
         missing=sum(row.agrees is None for row in answered),
     )

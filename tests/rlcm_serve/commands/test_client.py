@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.rlcm_serve.command_line import Rlcm
@@ -30,6 +32,20 @@ def test_a_key_that_no_header_carries_is_refused(rlcm: Rlcm) -> None:
     status, out, error = rlcm("audit --key schlüssel")
     assert (status, out) == (1, "")
     assert "the API key has characters that no key has: give one that begins with rlcm_" in error
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("page", ["<html>log in</html>", "[1]"])
+def test_what_is_no_rlcm_serve_is_said(
+    rlcm: Rlcm, command: str, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("labels.jsonl").write_text('{"id": "a", "right": true}\n')
+    another = httpx.MockTransport(lambda request: httpx.Response(200, text=page))
+    client = partial(httpx.Client, transport=another)
+    monkeypatch.setattr(httpx, "Client", client)
+    status, out, error = rlcm(f"{command} --service http://proxy.example")
+    assert (status, out) == (1, "")
+    assert "what answers at http://proxy.example is no rlcm-serve: give the address of one" in error
 
 
 def test_labelled_problems_that_do_not_exist_are_said(rlcm: Rlcm) -> None:

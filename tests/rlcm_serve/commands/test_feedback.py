@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from rlcm_serve.commands.calling import client as calling
+from rlcm_serve.commands.calling import feedback
 from rlcm_serve.commands.calling.feedback import TRIES
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.database import Database
@@ -79,3 +80,16 @@ def test_a_database_that_stays_busy_is_said_and_the_file_can_be_sent_again(
     assert status == 0, error
     said = json.loads(out)
     assert said["labelled"] + said["unchanged"] == 1
+
+
+def test_a_faulty_label_is_named_by_its_line_in_the_file(
+    rlcm: Rlcm, labelling: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feedback, "AT_ONCE", 2)
+    (label,) = labelling.read_text().splitlines()
+    labelling.write_text("\n".join(["", label, "", label, label, "", "{", label]) + "\n")
+    status, _, error = rlcm(f"feedback {labelling}")
+    assert status == 1
+    said = " ".join(error.split())
+    assert "the body, line 3: " in said
+    assert "(line 1 of the body is line 5 of the file)" in said

@@ -274,3 +274,17 @@ def test_a_folder_without_records_is_not_whole(
     status, _, err = rlcm(f"evidence verify {tmp_path}")
     assert status == 1
     assert "holds no record: give the service's evidence_folder" in err
+
+
+async def test_folders_that_are_no_chains_are_left_alone(tmp_path: Path) -> None:
+    """A mounted volume has a folder `lost+found`, which only its owner may read."""
+    (tmp_path / "lost+found").mkdir(mode=0o700)
+    (tmp_path / ".snapshot").mkdir()
+    with closing(EvidenceLog(tmp_path)) as log:
+        await keep(log, 1)
+        chain = log.chain
+    assert [report.chain for report in whole(tmp_path)] == [chain.name]
+    assert not any((tmp_path / "lost+found").iterdir())
+    (chain / "notes.jsonl").write_text("{}\n")
+    (report,) = verify(tmp_path)
+    assert report.broken == "notes.jsonl is no segment"

@@ -352,7 +352,7 @@ class TestCommands:
 
     def test_the_table_shows_what_matters(self, rlcm: Rlcm, tmp_path: Path) -> None:
         where = f"--database sqlite:///{tmp_path}/keys.db"
-        for name in ("one", "two"):
+        for name in ("one", "two", "team[/ops]"):
             rlcm(f"keys new --name {name} --scope admin --max-body-bytes 1000000 {where}")
         key_id = json.loads(rlcm(f"keys list --json {where}")[1])[0]["id"]
         assert rlcm(f"keys revoke {key_id} {where}")[:2] == (
@@ -361,6 +361,7 @@ class TestCommands:
         )
         listed = rlcm(f"keys list {where}")[1]
         assert "two" in listed
+        assert "team[/ops]" in listed
         assert "admin" in listed
         shown = {
             one["name"]: one["revoked"] for one in json.loads(rlcm(f"keys list --json {where}")[1])

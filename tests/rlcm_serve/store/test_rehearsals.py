@@ -85,7 +85,9 @@ def replayed(**changes: Any) -> Replayed:
     return Replayed(**known | changes)
 
 
-def store(database: Database, levels: Sequence[Replayed]) -> StoredRehearsals:
+def store(
+    database: Database, levels: Sequence[Replayed], right: Sequence[bool] | None = None
+) -> StoredRehearsals:
     """One labelled answer for each level, with what the level would have done."""
     rehearsals, answers = StoredRehearsals(database), StoredAnswers(database, DRAW)
     given = [answer(number) for number in range(len(levels))]
@@ -93,7 +95,11 @@ def store(database: Database, levels: Sequence[Replayed]) -> StoredRehearsals:
     rehearsals.add(
         [RehearsedAnswer(one.id, True, (level,)) for one, level in zip(given, levels, strict=True)]
     )
-    answers.label([Label(one.id, True, "boss") for one in given], ADMIN)
+    verdicts = [True] * len(given) if right is None else right
+    answers.label(
+        [Label(one.id, verdict, "boss") for one, verdict in zip(given, verdicts, strict=True)],
+        ADMIN,
+    )
     return rehearsals
 
 
@@ -174,6 +180,15 @@ def test_a_comparison_without_a_result_is_counted_and_spanned(database: Database
         assert figure.interval is not None
         assert figure.interval[0] == 0, "at best none of them is lost"
         assert figure.interval[1] > 0.4
+
+
+def test_an_answer_that_differs_from_a_wrong_one_may_be_right(database: Database) -> None:
+    """The level is right on all of them, as far as anybody knows."""
+    levels = [replayed(agrees=number < 7) for number in range(10)]
+    level = level_of(store(database, levels, right=[number < 7 for number in range(10)]))
+    assert (level.wrong.of, level.wrong.value) == (10, 0.3)
+    assert level.wrong.interval is not None
+    assert level.wrong.interval[0] == 0
 
 
 def test_an_answer_is_replayed_once_it_is_stored(
