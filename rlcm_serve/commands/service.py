@@ -61,13 +61,24 @@ def vllm_args(
     if not isinstance(service.engine, VllmEngine):
         raise TypeError(f"the engine is {service.engine!r}, which is not vLLM")
     with output_to(Path(os.devnull)):  # vLLM logs to the standard output
-        arguments = service.engine.command_line()
+        arguments = [_in_one_word(argument) for argument in service.engine.command_line()]
     for argument in arguments:
         if any(character.isspace() for character in argument):
             raise SettingsRefused(
-                f"{argument!r} contains a space, where a shell would split it: rename the folder"
+                f"{argument!r} contains a space, where a shell would split it: write it without "
+                "one; if it is a folder, rename the folder"
             )
     typer.echo(" ".join(arguments))
+
+
+def _in_one_word(argument: str) -> str:
+    """JSON without blanks between its parts; any other argument as it is."""
+    if not argument.startswith(("{", "[")):
+        return argument
+    try:
+        return json.dumps(json.loads(argument), separators=(",", ":"), ensure_ascii=False)
+    except ValueError:
+        return argument
 
 
 @takes_settings

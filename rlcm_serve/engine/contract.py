@@ -133,9 +133,12 @@ class Reasoner(ABC):
     def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
         """Returns if `think` would accept this prompt and these settings.
 
+        Of a caller's schema, this is the only check: it may take milliseconds, and `think` runs
+        once for every sample.
+
         Raises:
-            RequestRefused: prompt and budget do not fit into the model's context, or the engine
-                cannot honour the seed.
+            RequestRefused: prompt and budget do not fit into the model's context, no answer can
+                follow the schema, or the engine cannot honour the seed.
         """
 
     @abstractmethod

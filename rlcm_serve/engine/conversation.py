@@ -167,7 +167,7 @@ class Conversations:
         ]
         try:
             return self._text(turns, variables, True)
-        except (TemplateError, TypeError, ValueError) as error:
+        except _TEMPLATE_FAILS as error:
             raise RequestRefused(
                 "messages", f"the model's chat template does not accept these messages: {error}"
             ) from error

@@ -238,6 +238,12 @@ def _arguments(
         _refuse_arguments(f"{first!r} is no option; for a model use `rlcm ... --model {first}`")
     for argument in settings.vllm_arguments:
         name = re.split(r"[=.]", argument)[0].replace("_", "-")
+        if name in ("-h", "--help"):
+            _refuse_arguments(
+                f"{argument} is given here: `vllm serve --help=all` lists what vLLM takes"
+            )
+        if name == "--config":
+            _refuse_arguments(f"{argument} names a file of arguments: give them one by one")
         if name == "--served-model-name":
             _refuse_arguments(
                 f"{argument} is an option of the service: give it before `--`, once for each name"
@@ -246,7 +252,9 @@ def _arguments(
             _refuse_arguments(
                 f"{argument} is set by the service; for a model use `rlcm ... --model`"
             )
-    parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(prog="rlcm serve --"))
+    parser = AsyncEngineArgs.add_cli_args(
+        FlexibleArgumentParser(prog="rlcm serve --", allow_abbrev=False)
+    )
     parser.error = _refuse_arguments
     model = ["--model", str(files.folder)]
     parsed = parser.parse_args([*model, *_defaults(files), *settings.vllm_arguments])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rlcm_serve.core import GenerationSettings
-from rlcm_serve.errors import RequestRefused
+from rlcm_serve.profiles.bounded_schemas import schema_refused
 
 if TYPE_CHECKING:
     from vllm import SamplingParams
@@ -26,14 +26,6 @@ STRUCTURED_OUTPUTS = {"backend": "guidance", "disable_any_whitespace": True}
 """vLLM's configuration. Guidance refuses what it does not support, where others ignore it; free
 blanks between the parts of a text invite a model to write them until its tokens are used up.
 """
-_LONG = 10**15
-"""Larger numbers are not printed in full."""
-MOST_COUNTED = 1000
-"""Largest `minItems`, `maxLength` and the like; ten million took 15 GB to check."""
-_COUNTS = frozenset(
-    f"{end}{what}" for end in ("min", "max") for what in ("Items", "Length", "Properties")
-)
-_PATTERNS = ("pattern", "patternProperties")
 
 
 def sampling_params(
@@ -97,40 +89,4 @@ def check_schema(llm: AsyncLLM, schema: str | None) -> None:
     try:
         params.verify(llm.model_config, None, config, llm.input_processor.tokenizer)
     except (VLLMClientError, ValueError) as error:
-        raise _refused(f"cannot be followed: {error}") from error
-
-
-def require_bounded(schema: str | None) -> None:
-    """Returns if a caller's schema takes no time and memory to speak of.
-
-    Raises:
-        RequestRefused: it counts too far, or has a pattern, which only a profile's schema may have.
-    """
-    for name, value in _members(json.loads(schema) if schema else None):
-        if name in _COUNTS and isinstance(value, (int, float)) and value > MOST_COUNTED:
-            shown = value if value < _LONG else f"over {_LONG:g}"
-            raise _refused(f"has {name} {shown}: give at most {MOST_COUNTED}")
-        if name in _PATTERNS and not isinstance(value, bool):
-            raise _refused(
-                f"has {name!r}, which only the schema of a profile may have: leave it out, or ask "
-                "under such a profile"
-            )
-
-
-def _members(node: Any) -> Iterator[tuple[str, Any]]:
-    """Every keyword of a schema with its value, and names in `$defs`, which do no harm."""
-    if isinstance(node, dict):
-        for name, value in node.items():
-            if name == "properties" and isinstance(value, dict):
-                for inner in value.values():
-                    yield from _members(inner)
-                continue
-            yield name, value
-            yield from _members(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from _members(value)
-
-
-def _refused(why: str) -> RequestRefused:
-    return RequestRefused("response_format", f"the schema of the answer {why}")
+        raise schema_refused(f"cannot be followed: {error}") from error

@@ -25,7 +25,6 @@ from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.requests import (
     check_schema,
     log_probs_of,
-    require_bounded,
     sampling_params,
     seed_of,
     stride_of,
@@ -40,6 +39,7 @@ from rlcm_serve.engine.worker.signals import ENTROPY, TokenSignals
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import EngineDead, RequestRefused
 from rlcm_serve.familiarity.familiarity import Familiarity
+from rlcm_serve.profiles.bounded_schemas import require_bounded
 
 
 class VllmReasoner(Reasoner):
@@ -100,7 +100,14 @@ class VllmReasoner(Reasoner):
         return self.text.prompt(messages)
 
     def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
-        """Checks that the context has room, and that vLLM can honour the seed."""
+        """Checks room in the context, the schema, and that vLLM can honour the seed."""
+        self._require_room(prompt, generation)
+        if generation.schema != self.identity.profile.schema_text:
+            require_bounded(generation.schema)
+            check_schema(self._vllm().llm, generation.schema)
+
+    def _require_room(self, prompt: TokenIds, generation: GenerationSettings) -> None:
+        """As `check`, but for the schema, which takes milliseconds."""
         running = self._vllm()
         budget = generation.budget
         answering = self.text.suffix_tokens + budget.answer + 2
@@ -115,9 +122,6 @@ class VllmReasoner(Reasoner):
                 f"{answering} for the answer that makes {needed}, but the model's context holds "
                 f"{running.context}: {remedy}",
             )
-        if generation.schema != self.identity.profile.schema_text:
-            require_bounded(generation.schema)
-            check_schema(running.llm, generation.schema)
         if seed_of(generation) is not None and not running.honours_seeds:
             raise RequestRefused(
                 "seed",
@@ -135,7 +139,7 @@ class VllmReasoner(Reasoner):
         text: bool = False,
     ) -> AsyncGenerator[PromptReading | Delta | Reading | Rollout]:
         """Sends one request to vLLM, and takes its readings from a slot of the table."""
-        self.check(prompt, generation)
+        self._require_room(prompt, generation)
         running, budget = self._vllm(), generation.budget
         most, ends = self.text.ends(budget, answers=generation.schema is None)
         params = sampling_params(generation, most, ends)

@@ -62,13 +62,13 @@ class ControlSpec:
         """
         if not extra_args or EXTRA_ARG not in extra_args:
             return None
-        plain = dict(extra_args[EXTRA_ARG])
         try:
+            plain = dict(extra_args[EXTRA_ARG])
             plain["policy"] = ExitPolicy.from_scalars(plain["policy"])
             plain["table"] = TableAddress(**plain["table"])
             plain["statistics"] = tuple(plain["statistics"])
             spec = cls(**plain)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"extra_args[{EXTRA_ARG!r}] is malformed: {error}") from error
         if spec.interval < 1 or spec.budget < 0:
             raise ValueError(f"interval {spec.interval} must be >= 1 and budget {spec.budget} >= 0")

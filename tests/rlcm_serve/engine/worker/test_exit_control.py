@@ -200,6 +200,12 @@ def test_a_malformed_spec_is_refused(change: dict[str, object], message: str) ->
         ControlSpec.from_extra_args({EXTRA_ARG: plain})
 
 
+@pytest.mark.parametrize("sent", [5, None, [1, 2], "x"])
+def test_what_is_no_spec_at_all_is_refused(sent: object) -> None:
+    with pytest.raises(ValueError, match="malformed"):
+        ControlSpec.from_extra_args({EXTRA_ARG: sent})
+
+
 def test_a_policy_that_the_rule_refuses_is_refused() -> None:
     plain = SPEC.to_extra_args()[EXTRA_ARG] | {"policy": {"lambda_low": 0.9, "lambda_high": 0.1}}
     with pytest.raises(ValueError, match="λ1 must stay below λ2"):

@@ -15,11 +15,12 @@ from rlcm_serve.solving.batch.answers import (
     MOST_DEATHS,
     MOST_FAILED_FIRST,
     Answering,
+    AnswersRows,
     Describe,
     solve_all,
     write_answers,
 )
-from rlcm_serve.solving.batch.questions import QuestionFile
+from rlcm_serve.solving.batch.questions import FileQuestion, QuestionFile, QuestionRow
 from rlcm_serve.solving.batch.summary import BatchSummary
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
@@ -106,6 +107,26 @@ def test_a_file_whose_first_questions_all_fail_ends(grader: AnswerGrader, tmp_pa
         with pytest.raises(RequestRefused, match=f"the first {MOST_FAILED_FIRST} rows all failed"):
             asyncio.run(solve_all(answering(ScriptedEngine(), grader), asked, journal))
         assert not [*journal.rows()], "so the next run asks all of them again"
+
+
+async def test_rows_that_fail_before_slow_ones_end_do_not_end_the_run(tmp_path: Path) -> None:
+    """Every fourth row is bad, and fails while the good ones before it are being answered."""
+
+    class Slow(AnswersRows):
+        async def remember_declined(self, question: FileQuestion) -> None:
+            raise AssertionError("nothing was declined")
+
+        async def answer(self, row: QuestionRow) -> dict[str, Any]:
+            if row.number % 4 == 3:
+                return {"row": row.number, "error": "blank"}
+            await asyncio.sleep(0.02)
+            return {"row": row.number, "answer": "7"}
+
+    asked = written(tmp_path / "q", [{"problem": f"What is {number}?"} for number in range(100)])
+    with Journal(tmp_path / "j", {}) as journal:
+        await solve_all(Slow(), asked, journal)
+        rows = {row["row"]: "error" in row for row in journal.rows()}
+    assert rows == {number: number % 4 == 3 for number in range(100)}
 
 
 @pytest.mark.parametrize("count", [3, MOST_FAILED_FIRST - 1])

@@ -1,0 +1,189 @@
+"""What a caller's JSON schema may cost whoever compiles it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from rlcm_serve.errors import RequestRefused
+
+MOST_COUNTED = 1000
+"""Largest `minItems`, `maxLength` and the like; ten million took 15 GB to check."""
+MOST_COMBINED = 1000
+"""Keywords in all combinations of alternatives that one place of a schema may have.
+
+`allOf` of six `anyOf` of four, 1.3 KB, are 4,096 combinations: vLLM took a second to check them,
+and does so for every sample and every forced answer, while no other request is served.
+"""
+_LONG = 10**15
+"""Larger numbers are not printed in full."""
+_COUNTS = frozenset(
+    f"{end}{what}" for end in ("min", "max") for what in ("Items", "Length", "Properties")
+)
+_PATTERNS = ("pattern", "patternProperties")
+_UNIONS = ("anyOf", "oneOf")
+
+
+_UNIONS = ("anyOf", "oneOf")
+_OTHERS = frozenset(
+    {"allOf", *_UNIONS, "$ref", "$defs", "definitions", "$schema", "$id", "$comment"}
+    | {"title", "description", "default", "examples", "discriminator"}
+)
+"""Members that are counted apart, or that only describe."""
+
+_Place = tuple[str, ...]
+
+
+class _Size(NamedTuple):
+    """Of a schema: its alternatives, the keywords of the largest one, and the sizes within it."""
+
+    alternatives: int = 1
+    keywords: int = 0
+    inner: Mapping[_Place, _Size] = MappingProxyType({})
+
+
+def require_bounded(schema: str | None) -> None:
+    """Returns if a caller's schema takes no time and memory to speak of.
+
+    Raises:
+        RequestRefused: it counts too far, combines too many alternatives, or has a pattern, which
+            only a profile's schema may have.
+    """
+    if schema is None:
+        return
+    try:
+        _require_bounded(json.loads(schema))
+    except RecursionError as error:
+        raise schema_refused("is nested too deeply: nest it less") from error
+
+
+def _require_bounded(root: Any) -> None:
+    for name, value in _members(root):
+        if name in _COUNTS and isinstance(value, (int, float)) and value > MOST_COUNTED:
+            shown = value if value < _LONG else f"over {_LONG:g}"
+            raise schema_refused(f"has {name} {shown}: give at most {MOST_COUNTED}")
+        if name in _PATTERNS and not isinstance(value, bool):
+            raise schema_refused(
+                f"has {name!r}, which only the schema of a profile may have: leave it out, or ask "
+                "under such a profile"
+            )
+
+    _Combinations(root).of(root)
+
+
+def schema_refused(why: str) -> RequestRefused:
+    """The refusal of a caller's schema."""
+    return RequestRefused("response_format", f"the schema of the answer {why}")
+
+
+class _Combinations:
+    """Sizes of a schema's parts, with references resolved.
+
+    A compiler multiplies out what must hold together: `allOf`, and keywords beside `anyOf`, `oneOf`
+    or `$ref`. Where such parts say something of the same property, that is multiplied out too.
+    """
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._known: dict[str, _Size] = {}
+
+    def of(self, node: Any) -> _Size:
+        """The size of a part.
+
+        Raises:
+            RequestRefused: it combines too many alternatives.
+        """
+        if not isinstance(node, dict):
+            return _Size()
+        parts = [self._own(node)]
+        parts += [_either(map(self.of, _list(node.get(name)))) for name in _UNIONS]
+        parts += map(self.of, _list(node.get("allOf")))
+        if isinstance(reference := node.get("$ref"), str):
+            parts.append(self._of_reference(reference))
+        return _together(parts)
+
+    def _own(self, node: Mapping[str, Any]) -> _Size:
+        """Without what is said by `allOf`, `anyOf`, `oneOf` and `$ref`."""
+        inner: dict[_Place, _Size] = {}
+        for name in node.keys() - _OTHERS:
+            value = node[name]
+            if name == "properties" and isinstance(value, dict):
+                inner |= {(name, key): self.of(one) for key, one in value.items()}
+            elif isinstance(value, dict):
+                inner[name,] = self.of(value)
+        keywords = len(node.keys() - _OTHERS) + sum(1 + one.keywords for one in inner.values())
+        return _Size(1, keywords, inner)
+
+    def _of_reference(self, reference: str) -> _Size:
+        if reference not in self._known:
+            self._known[reference] = _Size()  # where it leads back to itself
+            self._known[reference] = self.of(_resolved(self._root, reference))
+        return self._known[reference]
+
+
+def _either(branches: Iterable[_Size]) -> _Size:
+    found = list(branches)
+    inner: dict[_Place, _Size] = {}
+    for branch in found:
+        for place, size in branch.inner.items():
+            inner[place] = max(size, inner.get(place, _Size()), key=_cost)
+    return _Size(
+        max(1, sum(one.alternatives for one in found)),
+        max((one.keywords for one in found), default=0),
+        inner,
+    )
+
+
+def _together(parts: Iterable[_Size]) -> _Size:
+    found = [one for one in parts if one.keywords or one.alternatives > 1]
+    if len(found) == 1:
+        return found[0]
+    within: dict[_Place, list[_Size]] = {}
+    for part in found:
+        for place, one in part.inner.items():
+            within.setdefault(place, []).append(one)
+    size = _Size(
+        prod(one.alternatives for one in found),
+        sum(one.keywords for one in found),
+        {place: _together(sizes) for place, sizes in within.items()},
+    )
+    if size.alternatives > 1 and _cost(size) > MOST_COMBINED:
+        raise schema_refused(
+            f"has {size.alternatives} combinations of alternatives in one place (allOf, or "
+            "keywords beside anyOf or $ref): write out the alternatives that are meant"
+        )
+    return size
+
+
+def _cost(size: _Size) -> int:
+    return size.alternatives * max(1, size.keywords)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _resolved(root: Any, reference: str) -> Any:
+    """What a reference within the schema leads to; None for another one, which vLLM refuses."""
+    node = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        node = node.get(step) if isinstance(node, dict) else None
+    return node if reference.startswith("#") else None
+
+
+def _members(node: Any) -> Iterator[tuple[str, Any]]:
+    """Every keyword of a schema with its value, and names in `$defs`, which do no harm."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name == "properties" and isinstance(value, dict):
+                for inner in value.values():
+                    yield from _members(inner)
+                continue
+            yield name, value
+            yield from _members(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _members(value)

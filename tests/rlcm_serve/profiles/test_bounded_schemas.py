@@ -1,0 +1,126 @@
+"""Schemas of callers, which must not take long or much memory."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from vllm import SamplingParams
+from vllm.sampling_params import StructuredOutputsParams
+from vllm.v1.structured_output.backend_guidance import validate_guidance_grammar
+
+from rlcm_serve.errors import RequestRefused
+from rlcm_serve.profiles.bounded_schemas import MOST_COUNTED, require_bounded
+
+HARMLESS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "pattern": {"type": "string", "maxLength": MOST_COUNTED},
+        "maxItems": {"type": "array", "items": {"$ref": "#/$defs/n"}, "maxItems": 3},
+    },
+    "$defs": {"n": {"type": "integer", "maximum": 10**9}},
+    "required": ["pattern"],
+}
+
+
+def test_a_schema_of_bounded_parts_is_accepted() -> None:
+    require_bounded(json.dumps(HARMLESS))
+    require_bounded(None)
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ({"type": "string", "pattern": "(a{1,99}){1,99}"}, "'pattern', which only the schema of a"),
+        ({"type": "object", "patternProperties": {"a*": {}}}, "'patternProperties', which only"),
+        ({"type": "array", "minItems": 10**7}, "has minItems 10000000: give at most 1000"),
+        ({"type": "array", "maxItems": 10**400}, r"has maxItems over 1e\+15: give at most"),
+        ({"type": "string", "maxLength": MOST_COUNTED + 1}, "has maxLength 1001: give at most"),
+    ],
+)
+def test_what_may_take_long_is_refused_wherever_it_is(part: dict[str, Any], told: str) -> None:
+    for schema in (
+        part,
+        {"type": "object", "properties": {"deep": {"items": [part]}}},
+        {"$ref": "#/$defs/x", "$defs": {"x": part}},
+        {"anyOf": [{"type": "null"}, part]},
+    ):
+        with pytest.raises(RequestRefused, match=told):
+            require_bounded(json.dumps(schema))
+
+
+def choice(branches: int, key: str = "a", also: int = 0) -> dict[str, Any]:
+    """One of some objects, each with another constant, and further members."""
+    more = {f"x{number}": {"type": "string"} for number in range(also)}
+    return {
+        "anyOf": [
+            {"type": "object", "properties": {key: {"const": number}, **more}}
+            for number in range(branches)
+        ]
+    }
+
+
+def of_property(name: str, inner: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: inner}}
+
+
+PRODUCTS = [
+    {"allOf": [choice(4, f"a{number}") for number in range(6)]},
+    {"allOf": [{"allOf": [choice(8), choice(8, "b")]}, choice(8, "c")]},
+    {"allOf": [of_property("p", choice(4, f"a{number}")) for number in range(6)]},
+    {**of_property("p", {}), "properties": {f"p{n}": {} for n in range(200)}, **choice(100)},
+    {
+        "$ref": "#/$defs/d",
+        "$defs": {"a": choice(2)}
+        | {
+            new: {"allOf": [{"$ref": f"#/$defs/{old}"}] * 2}
+            for old, new in zip("abc", "bcd", strict=True)
+        }
+        | {"c": {"allOf": [{"$ref": "#/$defs/b"}] * 4}},
+    },
+    {"$ref": "#/$defs/a", "anyOf": [{"required": [f"x{n}"]} for n in range(50)]}
+    | {"$defs": {"a": choice(50)}},
+    {"allOf": [{"anyOf": [{}] * 40}, {"anyOf": [{}] * 40}]},
+]
+
+
+@pytest.mark.parametrize("schema", PRODUCTS)
+def test_what_multiplies_out_is_refused(schema: dict[str, Any]) -> None:
+    for where in (
+        schema,
+        {"$defs": {}, **of_property("deep", schema)} if "$defs" not in schema else schema,
+    ):
+        with pytest.raises(RequestRefused, match="combinations of alternatives in one place"):
+            require_bounded(json.dumps(where))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        choice(300, also=5),
+        {"type": "object", "properties": {f"p{n}": choice(8) for n in range(50)}},
+        {"allOf": [choice(3), of_property("b", {"enum": list(range(900))})]},
+        {"type": "array", "items": choice(100)},
+        {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None, "title": "T"},
+        {"$ref": "#/$defs/tree", "$defs": {"tree": of_property("next", {"$ref": "#/$defs/tree"})}},
+        {"allOf": [{"$ref": "other.json#/a"}, {"$ref": "#/$defs/none"}]},
+        {"allOf": 5, "anyOf": "x", "properties": [], "$ref": 7},
+    ],
+)
+def test_what_only_lists_alternatives_is_accepted(schema: dict[str, Any]) -> None:
+    require_bounded(json.dumps(schema))
+
+
+def test_deep_schemas_are_refused() -> None:
+    with pytest.raises(RequestRefused, match="is nested too deeply"):
+        require_bounded('{"items":' * 900 + "{}" + "}" * 900)
+
+
+def test_an_accepted_product_is_checked_in_milliseconds() -> None:
+    """The largest that is accepted, in the compiler that vLLM calls for every request."""
+    largest = {"allOf": [choice(4, "a"), choice(4, "b"), choice(4, "c")]}
+    require_bounded(json.dumps(largest))
+    params = SamplingParams(structured_outputs=StructuredOutputsParams(json=largest))
+    began = time.process_time()
+    validate_guidance_grammar(params, None)
+    assert time.process_time() - began < 0.25
