@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import NoGuarantee, Solution
 from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
 from rlcm_serve.engine.restart import RestartPolicy
-from rlcm_serve.errors import CertificateMismatch, EngineDead, NotReady
+from rlcm_serve.errors import CertificateMismatch, DatabaseRefused, EngineDead, NotReady
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
 
@@ -83,7 +84,8 @@ class Service:
         try:
             self.enter("starting the engine")
             self.grader.start()
-            await self._start_engine()
+            await self.engine.start()
+            await self._take_certificates()
         except Exception as error:
             self._failed = True
             self.enter(f"failed to start: {error}")
@@ -91,8 +93,7 @@ class Service:
             raise
         self._supervisor = asyncio.create_task(self._supervise())
 
-    async def _start_engine(self) -> None:
-        await self.engine.start()
+    async def _take_certificates(self) -> None:
         self.enter("checking the certificates")
         self._guarantees = await asyncio.to_thread(
             self._load, self.engine.identities, self.certificate_files
@@ -101,6 +102,21 @@ class Service:
         self._solver = Solver(self.engine, self._guarantees, self.grader)
         self._prefix = ""
         self.enter("ready")
+
+    async def _take_certificates_once_there(self) -> None:
+        """Waits for the database while the engine lives: the engine is not what failed.
+
+        Raises:
+            EngineDead: it died meanwhile.
+        """
+        for failed in itertools.count():
+            try:
+                return await self._take_certificates()
+            except DatabaseRefused as error:
+                _log.error("the engine runs, and waits for the database: %s", error)
+                self.enter(f"waiting for the database: {error}")
+            await self._restart_policy.sleep(self._restart_policy.wait(failed))
+            await self.engine.check_health()
 
     async def _supervise(self) -> None:
         """Restarts the engine whenever it dies or hangs, until the service stops or gives up."""
@@ -137,7 +153,8 @@ class Service:
         self.enter(f"{attempt} begins in {wait:.1f} s")
         await self._restart_policy.sleep(wait)
         try:
-            await self._start_engine()
+            await self.engine.start()
+            await self._take_certificates_once_there()
         except Exception as error:  # noqa: BLE001
             _log.error("%s to restart the engine failed: %s", attempt, error)
             return str(error)

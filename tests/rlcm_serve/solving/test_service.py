@@ -14,7 +14,13 @@ from calibration import ExitPolicy
 from rlcm_serve.core import Question
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.restart import RestartPolicy
-from rlcm_serve.errors import CertificateMismatch, EngineDead, ModelRefused, NotReady
+from rlcm_serve.errors import (
+    CertificateMismatch,
+    DatabaseRefused,
+    EngineDead,
+    ModelRefused,
+    NotReady,
+)
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.service import Service
 from tests.rlcm_serve.scripted_engine import IDENTITY, ScriptedEngine, certificate
@@ -91,9 +97,12 @@ class Stages:
     def __init__(self) -> None:
         self.certificates = [CERTIFICATE]
         self.loaded: list[EngineIdentity] = []
+        self.trouble: list[Exception] = []
         self._told: asyncio.Queue[str] = asyncio.Queue()
 
     def load(self, identities: Sequence[EngineIdentity], files: Sequence[Path]) -> Guarantees:
+        if self.trouble:
+            raise self.trouble.pop()
         self.loaded += identities
         return Guarantees(identities, self.certificates)
 
@@ -177,6 +186,25 @@ async def test_an_attempt_may_fail_for_the_certificates(engine: MortalEngine) ->
         await stages.until("ready")
         assert time.waits == [1, 2]
         assert service.restarts == 1
+
+
+async def test_an_engine_stays_while_the_database_is_away(engine: MortalEngine) -> None:
+    time = Time()
+    async with running(engine, time, attempts=3) as (service, stages):
+        stages.trouble = [DatabaseRefused("PostgreSQL is away")] * 20
+        kill(engine, time)
+        assert await stages.until("waiting") == (
+            "restarting the engine: waiting for the database: PostgreSQL is away"
+        )
+        await stages.until("ready")
+        assert engine.starts == 2
+        assert time.waits == [1, 1, 2, 4, 8, 16, *[30] * 15]
+        stages.trouble = [DatabaseRefused("PostgreSQL is away")] * 20
+        kill(engine, time)
+        await stages.until("waiting")
+        engine.kill()
+        await stages.until("attempt 3")
+        assert engine.starts == 3, "it died while it waited"
 
 
 @pytest.mark.parametrize(("lived", "waits"), [(59.0, [1, 2, 4]), (61.0, [1, 1, 1])])
