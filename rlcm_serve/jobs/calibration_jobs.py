@@ -211,12 +211,13 @@ class CalibrationJobs:
 
         Raises:
             NotFound: there is no such job.
-            Conflict: it has ended in this moment.
+            Conflict: it has ended in this moment, or extends a job that is still there.
             DatabaseRefused: the database cannot be written; a part may be deleted.
         """
         async with self._deleting:  # of two requests for a job, one cancels and one deletes it
             job = await self.get(id_)
             if job.state.ended:
+                await self._threads.read(self.store.require_deletable, job)
                 await delete_job(self._database, job)
                 return job
             async with self._runner.ending:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from rlcm_serve.errors import RequestRefused
+from rlcm_serve.errors import NotFound, RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.trained import digest_problem
 from rlcm_serve.store.calibrations import CalibrationStore
@@ -19,8 +19,8 @@ def extending(
 
     Raises:
         NotFound: there is no such job.
-        RequestRefused: the job has no sequential certificate, or problems or groups of it and of
-            the jobs that it extended come again.
+        RequestRefused: the job has no sequential certificate, a job that it extended was deleted,
+            or problems or groups of theirs come again.
     """
     earlier = list(_line(store, str(asked.extends)))
     _require_extensible(earlier[0])
@@ -45,11 +45,18 @@ def extending(
 
 def _line(store: CalibrationStore, id_: str) -> Iterator[Calibration]:
     """A job, the one that it extends, and so on."""
-    name: str | None = id_
-    while name is not None:
-        job = store.get(name)
+    job = store.get(id_)
+    yield job
+    while (name := job.request.extends) is not None:
+        try:
+            job = store.get(name)
+        except NotFound as error:
+            raise RequestRefused(
+                "extend",
+                f"job {id_} goes on from job {name}, which was deleted with its problems: post all "
+                "problems in a new job",
+            ) from error
         yield job
-        name = job.request.extends
 
 
 def _require_extensible(job: Calibration) -> None:

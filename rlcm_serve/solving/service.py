@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -109,14 +108,18 @@ class Service:
         Raises:
             EngineDead: it died meanwhile.
         """
-        for failed in itertools.count():
+        failed = 0
+        while True:
             try:
-                return await self._take_certificates()
+                await self._take_certificates()
             except DatabaseRefused as error:
                 _log.error("the engine runs, and waits for the database: %s", error)
                 self.enter(f"waiting for the database: {error}")
+            else:
+                return
             await self._restart_policy.sleep(self._restart_policy.wait(failed))
             await self.engine.check_health()
+            failed += 1
 
     async def _supervise(self) -> None:
         """Restarts the engine whenever it dies or hangs, until the service stops or gives up."""

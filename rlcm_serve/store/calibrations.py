@@ -256,11 +256,36 @@ class CalibrationStore:
         raise Conflict(f"calibration {id_} is {state}: only an unfinished job can be cancelled")
 
     def ended_before(self, moment: float) -> list[str]:
-        """The ids of the jobs that had ended by this time, in seconds since 1970, UTC."""
+        """The ids of the jobs that had ended by this time, in seconds since 1970, UTC.
+
+        A job that is extended is not among them before the job that extends it: without its
+        problems and recordings nothing more could be added.
+        """
         with self._database.reading() as session:
             ended = CalibrationRow.state.not_in(UNFINISHED)
             old = select(CalibrationRow.id).where(ended, CalibrationRow.finished <= moment)
-            return list(session.scalars(old.order_by(CalibrationRow.number)))
+            ids = list(session.scalars(old.order_by(CalibrationRow.number)))
+            extensions = _extensions(session)
+        needed = set[str]()
+        for id_, extended in reversed(extensions.items()):  # the latest first
+            if id_ in needed or id_ not in ids:
+                needed.add(extended)
+        return [id_ for id_ in ids if id_ not in needed]
+
+    def require_deletable(self, job: Calibration) -> None:
+        """Returns if a job that has ended may be deleted.
+
+        Raises:
+            Conflict: it extends a job that would be extended a second time.
+        """
+        with self._database.reading() as session:
+            extended = _extensions(session).get(job.id)
+            known = select(CalibrationRow.number).where(CalibrationRow.id == extended)
+            if extended is not None and session.scalar(known) is not None:
+                raise Conflict(
+                    f"calibration {job.id} extends {extended}, which could be extended a second "
+                    f"time without it: delete {extended} first"
+                )
 
     def log(self, job: Calibration, text: str) -> None:
         """Adds a line to the job's log, and deletes the oldest beyond `LOG_LINES`."""
@@ -335,18 +360,23 @@ def _require_last(session: Session, id_: str) -> None:
     extended = select(CalibrationRow.number).where(CalibrationRow.id == id_)
     if session.scalar(extended.with_for_update()) is None:
         raise _unknown(id_)
-    without_result = (JobState.FAILED, JobState.CANCELLED)
-    extension = session.scalar(
-        select(CalibrationRow.id).where(
-            CalibrationRow.asked.contains(f'"extends": "{id_}"', autoescape=True),
-            CalibrationRow.state.not_in(without_result),
-        )
-    )
+    extension = next((new for new, old in _extensions(session).items() if old == id_), None)
     if extension is not None:
         raise Conflict(
             f"calibration {id_} is extended by {extension} already, and may be extended once: "
             f"extend {extension} instead"
         )
+
+
+def _extensions(session: Session) -> dict[str, str]:
+    """The job that each other one extends, the oldest first; without those that gave no result."""
+    without_result = (JobState.FAILED, JobState.CANCELLED)
+    extending = select(CalibrationRow.id, CalibrationRow.asked).where(
+        CalibrationRow.asked.contains('"extends": "', autoescape=True),
+        CalibrationRow.state.not_in(without_result),
+    )
+    rows = session.execute(extending.order_by(CalibrationRow.number))
+    return {row.id: json.loads(row.asked)["extends"] for row in rows}
 
 
 def _job_of(session: Session, post: Post) -> str | None:

@@ -25,7 +25,13 @@ VERSIONS = ("1.30", "1.34", "1.37")
 PLAIN = ("database.secret=pg",)
 FULL = (
     *PLAIN,
-    *("database.key=address", "model.claim=models", "model.name=qwen", "hosts={rlcm.example.com}"),
+    *(
+        "database.key=address",
+        "model.claim=models",
+        "evidence.claim=proofs",
+        "model.name=qwen",
+        "hosts={rlcm.example.com}",
+    ),
     *("args={--max-n,8}", "vllmArgs={--tensor-parallel-size,2}", "gpus=2", "metrics.open=false"),
     *("metrics.podMonitor=true", "autoscaling.enabled=true", "drainSeconds=90"),
     *("resources.limits.memory=64Gi", "podLabels.team=maths", "nodeSelector.gpu=h200"),
@@ -108,6 +114,7 @@ def test_every_variable_is_a_setting_and_the_values_reach_them() -> None:
     settings = {f"RLCM_{name.upper()}" for name in Settings.model_fields}
     assert set(variables) <= settings
     assert variables["RLCM_MODEL"] == "/models/qwen"
+    assert (variables["RLCM_EVIDENCE"], variables["RLCM_EVIDENCE_FOLDER"]) == ("true", "/evidence")
     assert variables["RLCM_SERVED_MODEL_NAMES"] == "qwen"
     assert variables["RLCM_ALLOWED_HOSTS"] == "rlcm.example.com"
     assert variables["RLCM_METRICS_OPEN"] == "false"

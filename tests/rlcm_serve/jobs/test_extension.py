@@ -87,6 +87,27 @@ async def test_a_job_is_extended_once_unless_the_extension_gave_no_result(
             await here.jobs.submit(extending(first), problems(80)[60:])
 
 
+async def test_jobs_of_one_line_are_deleted_from_the_first_one_on(database: Database) -> None:
+    """Whoever deleted the second one could extend the first one again, and keep the better."""
+    async with running(database) as here:
+        first = await here.run(BEGIN, FIRST)
+        second = await here.run(extending(first), MORE[:20])
+        third = await here.run(extending(second), MORE[20:])
+        for job, before in ((second, first), (third, second)):
+            with pytest.raises(Conflict, match=f"{job.id} extends {before.id}, .* first"):
+                await here.jobs.delete(job.id)
+        moment = (third.finished or 0.0) - 0.0001
+        jobs = here.jobs.store
+        assert jobs.ended_before(moment) == [], "the last one is not old enough"
+        assert jobs.ended_before(moment + 1) == [first.id, second.id, third.id]
+        await here.jobs.delete(first.id)
+        why = await refused(here, third, problems(100)[80:])
+        assert f"goes on from job {first.id}, which was deleted with its problems" in why
+        await here.jobs.delete(second.id)
+        await here.jobs.delete(third.id)
+        assert jobs.all() == []
+
+
 async def test_only_a_sequential_job_that_is_done_can_be_extended(database: Database) -> None:
     async with running(database) as here:
         fixed = await here.run(CalibrationRequest(alphas=(0.2,)), ALL[:40])
