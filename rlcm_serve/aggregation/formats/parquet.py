@@ -53,6 +53,8 @@ def _check_columns(schema: pa.Schema, ignore_extra: bool) -> list[str]:
         raise RequestRefused(extra[0], f"there is a column {extra[0]!r}: {unknown_remedy()}")
     present = [name for name in _COLUMNS if name in schema.names]
     for name in present:
+        if schema.names.count(name) > 1:
+            raise RequestRefused(name, f"there are two columns {name!r}: keep one")
         kind = schema.field(name).type
         if not _fits(name, kind):
             wanted = "numbers" if name == "confidence" else "strings"
@@ -67,8 +69,9 @@ def _fits(name: str, kind: pa.DataType) -> bool:
         )
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return bool(is_text or (pa.types.is_null(kind) and name != "problem_id"))
+    is_text = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    may_be_null = name != "problem_id" and pa.types.is_null(kind)
+    return may_be_null or any(one(kind) for one in is_text)
 
 
 def _as_rollouts(batch: pa.RecordBatch, before: int) -> pa.RecordBatch:

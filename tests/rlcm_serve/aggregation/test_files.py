@@ -279,3 +279,19 @@ def test_a_source_may_be_its_own_output(tmp_path: Path) -> None:
 def test_the_suffix_of_the_output_counts_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(RequestRefused, match="neither JSON lines nor Parquet"):
         aggregate_file(tmp_path / "nowhere.jsonl", tmp_path / "out.txt", VoteOptions())
+
+
+def test_columns_of_other_kinds_of_text_are_read_and_doubled_ones_named(
+    rlcm: Rlcm, tmp_path: Path
+) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    for name in ("problem_id", "answer"):
+        viewed = pa.array(table[name].to_pylist(), pa.string_view())
+        table = table.set_column(table.column_names.index(name), name, viewed)
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert rlcm("aggregate a.parquet --out out.jsonl")[0] == 0
+    assert read(tmp_path / "out.jsonl") == RESULTS
+    pq.write_table(table.append_column("answer", table["answer"]), tmp_path / "b.parquet")
+    status, _, error = rlcm("aggregate b.parquet --out out.jsonl")
+    assert status == 1
+    assert "there are two columns 'answer': keep one" in error

@@ -190,7 +190,7 @@ async def test_an_attempt_may_fail_for_the_certificates(engine: MortalEngine) ->
 
 async def test_an_engine_stays_while_the_database_is_away(engine: MortalEngine) -> None:
     time = Time()
-    async with running(engine, time, attempts=3) as (service, stages):
+    async with running(engine, time, attempts=3) as (_, stages):
         stages.trouble = [DatabaseRefused("PostgreSQL is away")] * 20
         kill(engine, time)
         assert await stages.until("waiting") == (
