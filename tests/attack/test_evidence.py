@@ -94,6 +94,7 @@ CHANGES: dict[str, Callable[[list[bytes], int], list[bytes]]] = {
 def test_no_record_can_be_changed(folder: Path, change: str) -> None:
     """At every position of the first chain, which the second one names."""
     chain = chains.chains_in(folder)[0]
+    records = whole(folder)[0].records
     tried = 0
     for segment in chains.segments_of(chain):
         original = segment.read_bytes()
@@ -103,7 +104,7 @@ def test_no_record_can_be_changed(folder: Path, change: str) -> None:
             assert len(broken(folder)) == 1, (segment.name, at)
             tried += 1
         segment.write_bytes(original)
-    assert tried == 16
+    assert tried == records > 14, "a start, an engine for each segment, and the answers"
     assert not broken(folder)
 
 
