@@ -266,11 +266,11 @@ class CalibrationStore:
             old = select(CalibrationRow.id).where(ended, CalibrationRow.finished <= moment)
             ids = list(session.scalars(old.order_by(CalibrationRow.number)))
             extensions = _extensions(session)
-        needed = set[str]()
-        for id_, extended in reversed(extensions.items()):  # the latest first
-            if id_ in needed or id_ not in ids:
-                needed.add(extended)
-        return [id_ for id_ in ids if id_ not in needed]
+        kept = extensions.keys() - ids
+        for extension, extended in reversed(extensions.items()):  # the latest first
+            if extension in kept:
+                kept.add(extended)
+        return [id_ for id_ in ids if id_ not in kept]
 
     def require_deletable(self, job: Calibration) -> None:
         """Returns if a job that has ended may be deleted.

@@ -31,8 +31,8 @@ def repeated_study(
     """The settings that all runs share; writes problems and training settings into `out`.
 
     Its design is that of the primary comparison, which covers the problems, with the base model,
-    the rollouts and the forced answers of the evaluation. Runs lie in a folder
-    of the design's name.
+    the rollouts and the forced answers of the evaluation. Runs lie in a folder of the
+    design's name.
 
     GRPO, RLCM and the authors' RLCM are trained and probed once for both studies, if the primary
     comparison ran first and its folders are still there.
