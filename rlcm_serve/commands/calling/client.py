@@ -62,43 +62,53 @@ def _is_address(service: str) -> bool:
     return url.scheme in ("http", "https") and bool(url.host)
 
 
-def call(client: httpx.Client, method: str, path: str, *, tries: int = 1, **options: Any) -> Any:
+class ServiceRefused(RequestRefused):
+    """The service answers with an error, of this HTTP status."""
+
+    def __init__(self, status: int, said: str) -> None:
+        super().__init__("service", f"the service answers {status}: {said}")
+        self.status = status
+
+
+def call(
+    client: httpx.Client, method: str, path: str, field: str, *, tries: int = 1, **options: Any
+) -> Any:
     """The JSON that the service answers with.
 
     Args:
         client: of the service.
         method: of the request.
         path: of the request.
+        field: that the answer always has.
         tries: how often the request is sent while the service says when to try again. More than
             one is for requests that may be repeated.
         options: further arguments of `httpx.Client.request`.
 
     Raises:
-        RequestRefused: the service cannot be reached, or refuses the request; the message has what
-            it says.
+        ServiceRefused: the service refuses the request; the message has what it says.
+        RequestRefused: the service cannot be reached, or something else answers.
     """
     response = _sent(client, method, path, **options)
     while (pause := _pause(response)) is not None and (tries := tries - 1) > 0:
         sleep(pause)
         response = _sent(client, method, path, **options)
     if response.is_success:
-        return _body(client, response)
-    raise RequestRefused(
-        "service", f"the service answers {response.status_code}: {_said(response)}"
-    )
+        return _body(client, response, field)
+    raise ServiceRefused(response.status_code, _said(response))
 
 
-def _body(client: httpx.Client, response: httpx.Response) -> dict[str, Any]:
+def _body(client: httpx.Client, response: httpx.Response, field: str) -> dict[str, Any]:
     """What a successful response holds.
 
     Raises:
-        RequestRefused: it is no JSON object, so another server or a proxy has answered.
+        RequestRefused: it is no JSON object with this field, so another server or a proxy has
+            answered.
     """
     try:
         body = response.json()
     except ValueError:
         body = None
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) or field not in body:
         raise RequestRefused(
             "service",
             f"what answers at {client.base_url} is no rlcm-serve: give the address of one with "

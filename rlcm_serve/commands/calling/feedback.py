@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -19,6 +20,7 @@ from rlcm_serve.commands.calling.client import (
     SERVICE,
     KeyOption,
     ServiceOption,
+    ServiceRefused,
     call,
     client_of,
 )
@@ -56,9 +58,17 @@ def feedback(
         for first, part in _parts(lines):
             try:
                 said = call(
-                    client, "POST", "/feedback", tries=TRIES, content=part, headers=JSON_LINES
+                    client,
+                    "POST",
+                    "/feedback",
+                    "labelled",
+                    tries=TRIES,
+                    content=part,
+                    headers=JSON_LINES,
                 )
-            except RequestRefused as error:
+            except ServiceRefused as error:
+                if error.status != HTTPStatus.UNPROCESSABLE_ENTITY:
+                    raise
                 raise RequestRefused(
                     error.field, f"{error} (line 1 of the body is line {first} of the file)"
                 ) from error
@@ -87,7 +97,7 @@ def audit(
 ) -> None:
     """List answers of a running service that wait for a label, the oldest first."""
     with client_of(service, key) as client:
-        said = call(client, "GET", "/audit", params={"limit": limit})
+        said = call(client, "GET", "/audit", "answers", params={"limit": limit})
     if as_json:
         typer.echo(json.dumps(said))
         return

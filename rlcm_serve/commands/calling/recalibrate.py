@@ -50,11 +50,12 @@ def recalibrate(
         content: dict[str, Any] = (
             {} if data is None else {"content": data.read_bytes(), "headers": JSON_LINES}
         )
-        job = call(client, "POST", "/calibrations", params={"replace": certificate}, **content)
+        replaced = {"replace": certificate}
+        job = call(client, "POST", "/calibrations", "state", params=replaced, **content)
         shown = set[tuple[str, str]]()
         while wait and job["state"] not in _ENDED:
             time.sleep(_LOOK_EVERY)
-            job = call(client, "GET", f"/calibrations/{job['id']}")
+            job = call(client, "GET", f"/calibrations/{job['id']}", "state")
             for line in job["log"]:  # the latest ones
                 if (told := (line["time"], line["text"])) not in shown:
                     console.print(told[1], markup=False, highlight=False, soft_wrap=True)

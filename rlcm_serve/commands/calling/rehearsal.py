@@ -43,7 +43,7 @@ def rehearsal(
         raise typer.BadParameter("give --start or --stop, not both")
     method = "POST" if start else "DELETE" if stop else "GET"
     with client_of(service, key) as client:
-        body = call(client, method, f"/certificates/{certificate}/rehearsal")
+        body = call(client, method, f"/certificates/{certificate}/rehearsal", "certificate")
     _show(body, as_json)
 
 
@@ -60,13 +60,13 @@ def activate(
     """Activate a stored certificate, after showing what its rehearsal says."""
     path = f"/certificates/{certificate}/activate"
     with client_of(service, key) as client:
-        body = call(client, "POST", path, params={"dry_run": "true"})
+        body = call(client, "POST", path, "rehearsal", params={"dry_run": "true"})
         if not as_json:
             _show(body["rehearsal"], as_json)
         if not dry_run:
             if not yes:
                 typer.confirm(f"activate certificate {certificate}?", abort=True, err=True)
-            body = call(client, "POST", path)
+            body = call(client, "POST", path, "rehearsal")
     if as_json:
         typer.echo(json.dumps(body))
     elif not dry_run:

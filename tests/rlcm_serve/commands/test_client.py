@@ -35,7 +35,7 @@ def test_a_key_that_no_header_carries_is_refused(rlcm: Rlcm) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("page", ["<html>log in</html>", "[1]"])
+@pytest.mark.parametrize("page", ["<html>log in</html>", "[1]", '{"ok": true}'])
 def test_what_is_no_rlcm_serve_is_said(
     rlcm: Rlcm, command: str, page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
