@@ -76,7 +76,9 @@ async def uploaded_certificate(request: Request) -> AsyncIterator[UploadedCertif
             if traces is None:
                 yield UploadedCertificate(certificate, signature=signature)
                 return
-            with NamedTemporaryFile(suffix=".parquet", dir=scratch()) as file:
+            with storing():
+                copy = NamedTemporaryFile(suffix=".parquet", dir=scratch())  # noqa: SIM115
+            with copy as file:
                 with storing():
                     await asyncio.to_thread(shutil.copyfileobj, traces.file, file)
                     await asyncio.to_thread(file.flush)

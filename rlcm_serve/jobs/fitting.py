@@ -18,6 +18,7 @@ from rlcm_serve.jobs import fit_worker as worker
 from rlcm_serve.jobs.fit_process import FitLimits, run_worker
 from rlcm_serve.own_files import scratch
 from rlcm_serve.recording.rollouts import RecordedRollout
+from rlcm_serve.store.connection.faults import storing
 from rlcm_serve.store.job import CalibrationRequest
 
 _PREFIX = "fit-"
@@ -100,7 +101,9 @@ async def fit(
         of_kinds = tuple(map(_made, sorted((folder / worker.KINDS).glob("*"))))
         return Fitted(traces, *_made(folder), None, of_kinds)
 
-    with TemporaryDirectory(prefix=_PREFIX, dir=scratch()) as name:
+    with storing():
+        own = TemporaryDirectory(prefix=_PREFIX, dir=scratch())
+    with own as name:
         folder = Path(name)
         refusal = await run_worker("fit", folder, limits, "data", write)
         return await asyncio.to_thread(read, folder, refusal)
@@ -132,7 +135,9 @@ async def require_verified(
         certificate.save(folder / worker.CERTIFICATE)
         (folder / worker.TRACES).symlink_to(traces)
 
-    with TemporaryDirectory(prefix=_PREFIX, dir=scratch()) as name:
+    with storing():
+        own = TemporaryDirectory(prefix=_PREFIX, dir=scratch())
+    with own as name:
         folder = Path(name)
         if refusal := await run_worker("verify", folder, limits, "traces", write):
             raise RequestRefused("traces", refusal)

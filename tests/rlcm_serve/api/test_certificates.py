@@ -1,11 +1,12 @@
 """`/certificates` over HTTP, against the whole app."""
 
 import asyncio
+import errno
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 import pytest
@@ -239,6 +240,22 @@ async def test_with_its_traces_every_figure_is_recomputed(ready: Running, tmp_pa
     detail = error_of(await with_traces(ready, made, b"PAR1"), 422, "invalid-request")
     assert "traces.parquet is not Parquet" in detail
     assert set(await listed(ready)) == {ONE.id, made.id}
+
+
+@pytest.mark.parametrize(
+    "place", ["api.uploads.NamedTemporaryFile", "jobs.fitting.TemporaryDirectory"]
+)
+async def test_where_no_file_can_be_created_the_disk_is_full(
+    ready: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    traces, made = recorded(tmp_path)
+
+    def full(*_: object, **__: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(f"rlcm_serve.{place}", full)
+    detail = error_of(await with_traces(ready, made, traces), 503, "storage-full")
+    assert "no space is left on the disk" in detail
 
 
 @pytest.fixture
