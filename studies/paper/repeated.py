@@ -12,6 +12,7 @@ from pathlib import Path
 
 from calibration.files import write_text
 from studies.paper.primary.design import RUNS, TEMPERATURE
+from studies.paper.primary.problems import is_out_of_domain as is_held_out
 from studies.paper.primary.problems import write_problems
 from studies.paper.primary.running import PrimaryStudy
 from studies.paper.result_files import design_digest
@@ -21,6 +22,11 @@ from training.errors import TrainingRefused
 
 PRIMARY_CONFIG = Path(__file__).with_name("primary") / "primary.toml"
 WARM_START = "embedded-sft"
+IN_DOMAIN, OUT_OF_DOMAIN = "trained-kinds", "out-of-domain"
+"""Files of the test problems."""
+ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.3)
+"""Accepted rates of lost right answers at which exits are certified. At the usual risks, shares of
+wrong answers, nothing can be: the policies are wrong in half of the problems."""
 ROLLOUTS = 8
 """Of each test problem. In the primary comparison, results spread over seeds as much with 16."""
 
@@ -32,7 +38,8 @@ def repeated_study(
 
     Its design is that of the primary comparison, which covers the problems, with the base model,
     the rollouts and the forced answers of the evaluation. Runs lie in a folder of the
-    design's name.
+    design's name. Test problems of the kind that training does not see are a benchmark of their
+    own: nothing pools them with the others.
 
     GRPO, RLCM and the authors' RLCM are trained and probed once for both studies, if the primary
     comparison ran first and its folders are still there.
@@ -45,6 +52,8 @@ def repeated_study(
     """
     problems, config = out / "problems", out / "config.toml"
     write_problems(problems)
+    for name, is_kept in ((IN_DOMAIN, False), (OUT_OF_DOMAIN, True)):
+        _write_some(problems, name, is_kept)
     named = f'model = "{WARM_START}"'
     settings = PRIMARY_CONFIG.read_text().replace(named, f"model = {json.dumps(model)}")
     text = f"{settings}\n[data]\nsource = {json.dumps(str(problems / 'train.jsonl'))}\n"
@@ -54,16 +63,25 @@ def repeated_study(
     design = design_digest((compared.design, ANSWERS, ROLLOUTS), [settings.encode()])
     return Study(
         config,
-        str(problems / "test.jsonl"),
+        str(problems / f"{IN_DOMAIN}.jsonl"),
         out / design,
         results,
         threads=1,
         temperature=TEMPERATURE,
         rollouts=ROLLOUTS,
         probe_problems=problems / "probe.jsonl",
+        out_of_domain=str(problems / f"{OUT_OF_DOMAIN}.jsonl"),
+        regret=ALPHAS,
         same=compared.runs if model == WARM_START else None,
         design=design,
     )
+
+
+def _write_some(folder: Path, name: str, is_out_of_domain: bool) -> None:
+    """Writes the test problems that are, or are not, of the kind that training does not see."""
+    lines = (folder / "test.jsonl").read_text().splitlines(keepends=True)
+    kept = (line for line in lines if is_held_out(json.loads(line)["id"]) == is_out_of_domain)
+    write_text(folder / f"{name}.jsonl", "".join(kept))
 
 
 def runs_of(methods: str | None) -> Sequence[PaperRun]:

@@ -102,6 +102,7 @@ class Result:
         curves: by name, an entry per step.
         measures: of the evaluation, only for the run's own source.
         rollouts: the rollouts that were measured.
+        out_of_domain: those on problems of kinds that training does not see; None without any.
         phrases: markers of doubt that occur, by phrase; older files have none.
         design: digest of the study's settings and problems; "" where a study has none.
     """
@@ -119,6 +120,7 @@ class Result:
     curves: dict[str, tuple[float, ...]]
     measures: RunMeasures
     rollouts: Rollouts
+    out_of_domain: Rollouts | None = None
     phrases: tuple[Marker, ...] = ()
     design: str = ""
 

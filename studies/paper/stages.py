@@ -21,6 +21,7 @@ from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.evaluation.datasets.loading import load
 from rlcm_serve.evaluation.grading import grader_named
 from rlcm_serve.evaluation.measuring.measures import RunMeasures
+from rlcm_serve.evaluation.measuring.risk_control import fit_sources
 from rlcm_serve.evaluation.run import Run
 from rlcm_serve.evaluation.sources import Source
 from studies.paper.commands import Stages
@@ -50,6 +51,9 @@ class Study:
     Attributes:
         config: TOML file of the training settings.
         benchmark: benchmark of the evaluation.
+        out_of_domain: another one, of kinds that training does not see; "" without one. It is
+            evaluated with the first one, and only its final answers are kept.
+        regret: accepted rates of lost right answers for which exits are also certified.
         out: folder of the runs.
         results: folder of the results.
         threads: CPU threads of each process.
@@ -70,6 +74,8 @@ class Study:
     temperature: float = TEMPERATURE
     rollouts: int | None = None
     probe_problems: Path | None = None
+    out_of_domain: str = ""
+    regret: tuple[float, ...] = ()
     same: Path | None = None
     design: str = ""
 
@@ -214,7 +220,10 @@ class Running:
         return path
 
     def _evaluate(self, settings: RunSettings) -> Stage:
-        arguments: list[object] = ["eval", "--data", self.study.benchmark, "--model", self.folder]
+        arguments: list[object] = ["eval", "--data", self.study.benchmark]
+        if self.study.out_of_domain:
+            arguments += ["--data", self.study.out_of_domain]
+        arguments += ["--model", self.folder]
         rollouts = self.study.rollouts or self.run.rollouts
         arguments += ["--rollouts", rollouts, "--answers", ANSWERS]
         arguments += ["--budgets", settings.budgets.interval]
@@ -240,8 +249,11 @@ class Running:
         if training is not None:
             facts = json.loads((self.folder / FACTS).read_text())
         evaluated = Run.load(str(self.evaluated))
-        (benchmark,) = evaluated.measures.benchmarks
-        name = benchmark.name
+        benchmark, *others = evaluated.measures.benchmarks
+        if self.study.regret:
+            recorded = evaluated.recorded(benchmark.name)
+            certified = tuple(fit_sources(recorded, self.study.regret, ("regret",)))
+            benchmark = replace(benchmark, controlled=(*benchmark.controlled, *certified))
         return Result(
             name=self.run.name,
             method=self.run.method,
@@ -254,15 +266,20 @@ class Running:
             evaluation=evaluation,
             settings=facts["settings"],
             curves=_curves(facts["curves"]),
-            measures=of_one_source(evaluated.measures),
-            rollouts=Rollouts.of(
-                evaluated.scored(name, evaluated.source),
-                evaluated.problem_ids(name),
-                load(self.study.benchmark).parts,
+            measures=of_one_source(replace(evaluated.measures, benchmarks=(benchmark,))),
+            rollouts=_rollouts(evaluated, benchmark.name, self.study.benchmark),
+            out_of_domain=next(
+                (_rollouts(evaluated, one.name, self.study.out_of_domain) for one in others), None
             ),
             phrases=tuple(found for found in benchmark.indicators if found.per_rollout.value),
             design=self.study.design,
         )
+
+
+def _rollouts(evaluated: Run, name: str, spec: str) -> Rollouts:
+    """The final answers on an evaluated benchmark; `spec` is what it was loaded from."""
+    scored = evaluated.scored(name, evaluated.source)
+    return Rollouts.of(scored, evaluated.problem_ids(name), load(spec).parts)
 
 
 def of_one_source(measures: RunMeasures) -> RunMeasures:

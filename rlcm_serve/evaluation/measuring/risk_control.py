@@ -63,7 +63,9 @@ def replay_certificates(
             yield at if level.evaluation is None else _measured(at, level.evaluation, next(around))
 
 
-def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterator[Controlled]:
+def fit_sources(
+    recorded: Recorded, alphas: Sequence[float] = ALPHAS, risks: Sequence[str] = FITTED
+) -> Iterator[Controlled]:
     """Fits every source with the same Learn-then-Test, and measures it on the other problems.
 
     Half of the problems are for the fit; a hash of their names decides which. Each alpha is fitted
@@ -83,7 +85,7 @@ def fit_sources(recorded: Recorded, alphas: Sequence[float] = ALPHAS) -> Iterato
         fit, test = scaled.split(FIT_SHARE)
         _, tested = fit.split(_SCALE_SHARE)
         origin = Origin(fitted_on=fit.n_problems)
-        for risk in FITTED:
+        for risk in risks:
             at = Controlled(source, origin, risk, alpha=0, n_problems=test.n_problems)
             yield from _fit(at, alphas, tested, test)
 
