@@ -1,5 +1,6 @@
 """Files that are written completely or not at all."""
 
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -10,5 +11,11 @@ def write_text(path: Path, text: str) -> None:
         OSError: the file cannot be written; the old file is unchanged.
     """
     partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(text, "utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(text, "utf-8")
+        partial.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        error.filename = str(path)
+        raise

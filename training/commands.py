@@ -125,7 +125,8 @@ def probe(
         verbose=verbose,
         vllm_arguments=vllm_arguments,
     )
-    journal = work or out.with_suffix(".recordings.jsonl")
+    whole = out.absolute()
+    journal = work or whole.with_name(f"{whole.name}.recordings.jsonl")
     training = ProbeTraining(inputs=_inputs(inputs), heads=heads, width=width)
     run = ProbeRun(data, out, journal, rollouts, samples, training)
     console = Console(stderr=as_json)
@@ -300,6 +301,13 @@ def rl(
         return
     train(settings, out, console)
     console.print(f"the policy is in {out}: rlcm serve --model {out}")
+    for former in sorted(out.glob("*.former")):
+        console.print(
+            f"{former} was made for weights that the run has left behind: make it again for these, "
+            "then delete it",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 @app.command()

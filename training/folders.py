@@ -17,3 +17,22 @@ def require_writable(folder: Path) -> None:
         raise TrainingRefused(
             f"--out is {folder}, but {existing} cannot be written: give a folder that can"
         )
+
+
+def require_no_other_model(folder: Path, mark: str) -> None:
+    """Returns unless `folder` holds a model that no training wrote there.
+
+    Args:
+        folder: to be written.
+        mark: name of a file that the training writes first.
+
+    Raises:
+        TrainingRefused: it holds one, which would be overwritten.
+    """
+    if (folder / mark).exists():
+        return
+    if (folder / "config.json").exists() or any(folder.glob("*.safetensors")):
+        raise TrainingRefused(
+            f"--out is {folder}, which holds a model, and no training to continue: give another "
+            "folder"
+        )

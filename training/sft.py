@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import NamedTuple, Self
 
 import torch
@@ -19,6 +21,8 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 
 from rlcm_serve.terminal import progress_bar
 from training.errors import TrainingRefused
+from training.folders import require_no_other_model, require_writable
+from training.rl.tables import require
 from training.sft_data import IGNORED, Batch, DrillSchedule, WarmStartBatches
 from training.tasks.tokenizer import build_tokenizer
 
@@ -29,9 +33,18 @@ VOCABULARY = 512  # the tokenizer's ids, and a few unused ids that the exit cont
 
 _HAS_BFLOAT16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
 """Whether the processor computes in bfloat16 itself; elsewhere float32 is nine times as fast."""
+CHECKPOINT = "checkpoint.pt"
 _STATEFUL = ("model", "confidence_head", "muon", "adamw")
 _PROGRESS = ("step", "chunk_start", "seconds")
 """Attributes of a `WarmStart` that a checkpoint keeps."""
+
+
+_COUNTS = (
+    *("steps", "batch_tokens", "hidden_size", "intermediate_size", "layers", "heads", "kv_heads"),
+    *("head_dim", "warmup_steps", "threads", "save_every"),
+)
+_NOT_NEGATIVE = ("confidence_steps", "confidence_weight", "confidence_lr", "muon_lr", "adamw_lr")
+"""Names of settings, by what they may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,27 @@ class SftConfig:
     def all_steps(self) -> int:
         """Both phases."""
         return self.steps + self.confidence_steps
+
+    def checked(self) -> Self:
+        """These settings, if a model can be built and trained with them.
+
+        Raises:
+            TrainingRefused: one is out of range; the message names it.
+        """
+        for name in _COUNTS:
+            require(getattr(self, name) >= 1, f"{name} is {getattr(self, name)}: give 1 or more")
+        for name in _NOT_NEGATIVE:
+            value = getattr(self, name)
+            require(0 <= value < inf, f"{name} is {value}: give 0 or more")
+        for name in ("drills", "drills_end"):
+            value = getattr(self, name)
+            require(0 <= value <= 1, f"{name} is {value}: give a share from 0 to 1")
+        require(
+            self.heads % self.kv_heads == 0,
+            f"heads is {self.heads} and kv_heads {self.kv_heads}: give a multiple of kv_heads",
+        )
+        require(self.head_dim % 2 == 0, f"head_dim is {self.head_dim}: give an even number")
+        return self
 
     def lr_factor(self, step: int) -> float:
         """Share of the peak learning rate: warm-up, plateau, decay; then a lower decay."""
@@ -158,12 +192,18 @@ class WarmStart:
         """Loads a saved state.
 
         Raises:
-            TrainingRefused: the state belongs to a run with another configuration.
+            TrainingRefused: the file is damaged, or belongs to a run with another configuration.
         """
-        state = torch.load(path, weights_only=False)
-        if state["config"] != self.config:
+        try:
+            state = torch.load(path, weights_only=False)
+            config = state["config"]
+        except (OSError, RuntimeError, UnpicklingError, EOFError, KeyError, TypeError) as error:
             raise TrainingRefused(
-                f"{path} was written with {state['config']}, not {self.config}; "
+                f"{path} is damaged ({error}): delete it to start again"
+            ) from error
+        if config != self.config:
+            raise TrainingRefused(
+                f"{path} was written with {config}, not {self.config}; "
                 "use the same settings to continue, or another --out to start again"
             )
         for name in _STATEFUL:
@@ -202,12 +242,19 @@ def train(config: SftConfig, out: Path) -> float:
 
     Returns:
         Wall time of the training steps in seconds, summed over all sessions.
+
+    Raises:
+        TrainingRefused: a setting is out of range, or `out` cannot be written, holds another model
+            or a damaged checkpoint.
     """
+    config.checked()
+    require_writable(out)
+    require_no_other_model(out, CHECKPOINT)
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(config.threads)
     tokenizer = build_tokenizer(config.seed, config.thinking)
     run = WarmStart(config, tokenizer)
-    checkpoint = out / "checkpoint.pt"
+    checkpoint = out / CHECKPOINT
     if checkpoint.exists():
         run.load(checkpoint)
     drills = DrillSchedule(config.drills, config.drills_end, config.steps)

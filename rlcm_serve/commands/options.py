@@ -192,11 +192,13 @@ def engine_settings(
 
 
 def require_other(out: Path, read: Path) -> None:
-    """Returns if a file to be written is not the one that is read.
+    """Returns if a file can be written, and is not the one that is read.
 
     Raises:
-        RequestRefused: it is.
+        RequestRefused: it is, or it is a folder.
     """
+    if out.is_dir():
+        raise RequestRefused("out", f"out is {out}, which is a folder: give a file")
     if out.exists() and read.exists() and out.samefile(read):
         raise RequestRefused(
             "out", f"out is {out}, which is read here and would be lost: give another file"

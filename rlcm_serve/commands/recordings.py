@@ -105,7 +105,7 @@ def collect(
         vllm_arguments=vllm_arguments,
     )
     require_other(out, data)
-    journal = out.with_suffix(".journal.jsonl")
+    journal = out.with_name(f"{out.name.removesuffix('.parquet')}.journal.jsonl")
     console = Console(stderr=True)
     problems = read_problems(data)
     warnings = (_require_untrained(settings, problems), _repeats(problems))

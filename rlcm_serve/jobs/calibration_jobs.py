@@ -144,7 +144,11 @@ class CalibrationJobs:
         problems = problems or []
         if request.extends is not None:
             request = await self._threads.read(extending, self.store, request, problems)
-        require_labels(problems)
+        require_labels(
+            problems,
+            "a job needs a label of each. With labels of a share of the problems, start with "
+            "`rlcm plan --design --label-share`",
+        )
         request = await asyncio.to_thread(request.with_group_size, problems)
         await asyncio.to_thread(request.require_enough, problems)
         made_for = None

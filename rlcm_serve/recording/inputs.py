@@ -90,7 +90,7 @@ class InputsFile:
 
 def inputs_beside(journal: Path) -> Path:
     """The file of the inputs that belong to a journal."""
-    return journal.with_suffix(".inputs")
+    return journal.with_name(f"{journal.name.removesuffix('.jsonl')}.inputs")
 
 
 def map_inputs(path: Path, n_inputs: int) -> npt.NDArray[np.float32]:

@@ -86,8 +86,12 @@ def parse_problems(lines: Iterable[bytes], source: str) -> list[LabelledProblem]
     return list(parse_rows(lines, source, "data", LabelledProblem.from_json, remedy))
 
 
-def require_labels(problems: Iterable[LabelledProblem]) -> None:
+def require_labels(problems: Iterable[LabelledProblem], remedy: str) -> None:
     """Returns if every problem has a label.
+
+    Args:
+        problems: any.
+        remedy: what to do about those without one, as a clause.
 
     Raises:
         RequestRefused: one has none; the message names it.
@@ -96,8 +100,7 @@ def require_labels(problems: Iterable[LabelledProblem]) -> None:
         raise RequestRefused(
             "data",
             f"{len(unlabelled)} problems have the answer {NO_LABEL!r}, so no label, "
-            f"{unlabelled[0]!r} among them: a job needs a label of each. With labels of a share "
-            "of the problems, start with `rlcm plan --design --label-share`",
+            f"{unlabelled[0]!r} among them: {remedy}",
         )
 
 
@@ -125,10 +128,12 @@ def repeated(problems: Iterable[LabelledProblem]) -> list[str]:
 
 
 def _text(row: dict[str, Any], key: str) -> str | None:
-    """A value of a row as text; None if it is missing, null or empty."""
+    """A value of a row as text; None if it is missing, null, empty, or NaN as in a data frame."""
     value = row.get(key)
-    if value is None or isinstance(value, str | int | float):
-        return None if value is None else str(value) or None
+    if value is None or value != value:
+        return None
+    if isinstance(value, str | int | float):
+        return str(value) or None
     kind = "a list" if isinstance(value, list) else "an object"
     raise ValueError(f"{key} is {kind}: give a text or a number")
 

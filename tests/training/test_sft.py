@@ -43,6 +43,36 @@ TINY = SftConfig(
 )
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"steps": 0}, "steps is 0: give 1 or more"),
+        ({"warmup_steps": 0}, "warmup_steps is 0: give 1 or more"),
+        ({"save_every": 0}, "save_every is 0: give 1 or more"),
+        ({"confidence_steps": -1}, "confidence_steps is -1: give 0 or more"),
+        ({"muon_lr": float("nan")}, "muon_lr is nan: give 0 or more"),
+        ({"drills": 1.5}, "drills is 1.5: give a share from 0 to 1"),
+        ({"heads": 5, "kv_heads": 2}, "heads is 5 and kv_heads 2: give a multiple of kv_heads"),
+        ({"head_dim": 15}, "head_dim is 15: give an even number"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_at_once(
+    tmp_path: Path, changed: dict[str, float], said: str
+) -> None:
+    with pytest.raises(TrainingRefused, match=said):
+        train(replace(TINY, **changed), tmp_path / "out")  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_checkpoint_and_another_model_are_named(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"of somebody else")
+    with pytest.raises(TrainingRefused, match="which holds a model, and no training to continue"):
+        train(TINY, tmp_path)
+    (tmp_path / "checkpoint.pt").write_bytes(b"junk")
+    with pytest.raises(TrainingRefused, match=r"checkpoint\.pt is damaged .*: delete it to start"):
+        train(TINY, tmp_path)
+
+
 def a_batch() -> Batch:
     """Three rows of 20 tokens; of the first and last row the later 12 are predicted."""
     ids_BT = torch.randint(5, 500, (3, 20), generator=torch.Generator().manual_seed(0))

@@ -12,7 +12,8 @@ from calibration.traces.traces import unit_of
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.recording.inputs import inputs_beside
 from rlcm_serve.recording.offline import record_inputs
-from rlcm_serve.recording.problems import read_problems
+from rlcm_serve.recording.problems import read_problems, repeated, require_labels
+from training.errors import TrainingRefused
 from training.folders import require_writable
 from training.probe.card import write_probe_card
 from training.probe.data import read_probe_data, units_to_fit
@@ -50,11 +51,19 @@ def train_probe(settings: EngineSettings, run: ProbeRun, console: Console) -> Pr
     A metric that the held-out problems leave undefined is None; the probe is kept all the same.
 
     Raises:
-        TrainingRefused: there are too few problems, or `run.out` cannot be written. Both are
-            checked before anything is recorded.
-        RequestRefused, Conflict, ModelRefused, EngineDead: as `record_inputs`.
+        TrainingRefused: there are too few problems, or some twice, or `run.out` cannot be written.
+            All is checked before anything is recorded.
+        RequestRefused: a problem has no label; or as `record_inputs`.
+        Conflict, ModelRefused, EngineDead: as `record_inputs`.
     """
     problems = read_problems(run.data)
+    require_labels(problems, "a probe learns from labels; leave them out, or give the right answer")
+    if again := repeated(problems):
+        raise TrainingRefused(
+            f"{len(again)} problems have the text of another one and no group, {again[0]!r} among "
+            "them: the probe would be judged on problems it was fitted to; leave them out, or give "
+            "equal ones a group"
+        )
     units_to_fit(len({unit_of(one.id, one.group) for one in problems}))
     require_writable(run.out)
     identity, recordings = asyncio.run(

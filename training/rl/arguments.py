@@ -118,9 +118,15 @@ def _evaluation_arguments(evaluation: EvaluationSettings, ranks: int) -> dict[st
 
 def _check_states(settings: RunSettings) -> None:
     """Raises `TrainingRefused` for fields of TRL with which the probe would read wrong states."""
+    masks = settings.trainer.get("mask_truncated_completions")
+    if masks and settings.chosen.is_regularised:
+        raise TrainingRefused(
+            "[trainer] sets mask_truncated_completions, with which rollouts that reach max_tokens "
+            f"would have no sequence probability, the confidence of {settings.method}: leave it out"
+        )
     if not settings.forces:
         return
-    if settings.trainer.get("mask_truncated_completions"):
+    if masks:
         raise TrainingRefused(
             "[trainer] sets mask_truncated_completions, which hides the states of rollouts that "
             f"reach max_tokens from the probe of {settings.method}: leave it out"

@@ -15,7 +15,7 @@ from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
 from training.provenance import commit
 from training.rl.export import TrainingRecord, write_policy
-from training.rl.folder import chosen_checkpoint, remembered
+from training.rl.folder import check_problems, chosen_checkpoint, remembered
 from training.rl.problems import load_problems
 from training.rl.settings import RunSettings
 from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe
@@ -41,25 +41,35 @@ def export_checkpoint(run: Path, step: str, out: Path) -> int:
         raise TrainingRefused(
             f"{checkpoint} holds no whole weights: train with fsdp_state_dict_type: FULL_STATE_DICT"
         )
-    curves = [entry for entry in state["log_history"] if "reward" in entry]
-    write_checkpoint(settings, checkpoint, checkpoint, out, curves)
+    curves = [entry for entry in state.get("log_history", []) if "reward" in entry]
+    write_checkpoint(run, settings, checkpoint, checkpoint, out, curves)
     return int(state["global_step"])
 
 
 def write_checkpoint(
-    settings: RunSettings, weights: Path, probe: Path, out: Path, curves: list[dict[str, Any]]
+    run: Path,
+    settings: RunSettings,
+    weights: Path,
+    probe: Path,
+    out: Path,
+    curves: list[dict[str, Any]],
 ) -> None:
     """Writes weights and a probe of a run as a folder for the service.
 
     Args:
+        run: its folder.
         settings: of the run.
         weights: folder of a whole model or of adapters.
         probe: folder of the probe's state, if the run trains one.
         out: the new folder.
         curves: of the training.
+
+    Raises:
+        TrainingRefused: the training problems cannot be read, or have changed since the run began.
     """
     with grader_named("math") as grader:
         problems = load_problems(settings.data, grader, settings.seed)
+    check_problems(problems.digest, run)
     base = ModelFiles.read(resolve_model(settings.model))
     own = _probe(probe, settings)
     record = TrainingRecord(settings, problems, base, curves, own is not None, commit())

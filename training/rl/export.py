@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import shutil
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,6 +19,7 @@ from calibration.files import write_text
 from calibration.traces.probe_readings import write_seen_problems
 from rlcm_serve.engine.model_files import TOKENIZER_FILES, ModelFiles
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
+from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER
 from rlcm_serve.recording.trained import seen_problems
 from training.provenance import command
 from training.rl.card import model_card
@@ -70,7 +73,9 @@ class TrainingRecord:
             "versions": {package: version(package) for package in _PACKAGES},
             "has_probe": self.has_probe,
             "seconds": round(self.seconds, 1),
-            "curves": self.curves,
+            "curves": [
+                {name: _or_none(value) for name, value in step.items()} for step in self.curves
+            ],
         }
 
 
@@ -90,14 +95,20 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
 
     The tokenizer's files are copied from the base model, so that both tokenize the same way.
     `training.json` says that the folder is complete: it is absent until everything else is there.
+    A probe or a familiarity reading that was made for other weights, before a run was extended, is
+    put aside as `NAME.former`: the service would take it for one of these weights.
     """
     out.mkdir(parents=True, exist_ok=True)
+    before = _weights(out)
     (out / FACTS).unlink(missing_ok=True)  # of a run that was extended
     if record.settings.lora is not None:
         _merge(record.base.folder, weights)
     for path in (*weights.glob("*.safetensors*"), weights / "config.json"):
         shutil.copy(path, out / path.name)
     _as_stored(out, record.base)
+    if before and before != _weights(out):
+        for name in (PROBE_FOLDER, FAMILIARITY_FOLDER):
+            _put_aside(out / name)
     for pattern in (*TOKENIZER_FILES, _TEMPLATE, "generation_config.json"):
         for path in record.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
@@ -109,8 +120,29 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
     (out / "README.md").write_text(model_card(facts))
     for path in out.glob("*.*"):
         path.chmod(0o644)  # the service may run as a different user
-    write_text(out / FACTS, json.dumps(facts, indent=1, default=list) + "\n")
+    write_text(out / FACTS, json.dumps(facts, indent=1, default=list, allow_nan=False) + "\n")
     (out / FACTS).chmod(0o644)
+
+
+def _or_none(value: object) -> object:
+    """JSON has no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _weights(folder: Path) -> dict[str, str]:
+    """The digest of each file of weights."""
+    digests = {}
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as file:
+            digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
+
+
+def _put_aside(folder: Path) -> None:
+    former = folder.with_name(f"{folder.name}.former")
+    if folder.exists():
+        shutil.rmtree(former, ignore_errors=True)
+        folder.rename(former)
 
 
 def _name_the_format(path: Path, thinking: str | None) -> None:

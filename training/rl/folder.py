@@ -12,31 +12,38 @@ from typing import Any
 
 from calibration.files import write_text
 from training.errors import TrainingRefused
-from training.folders import require_writable
+from training.folders import require_no_other_model, require_writable
 from training.rl.arguments import CHECKPOINTS
 from training.rl.settings import RunSettings
 
 SETTINGS = "settings.json"
-_PROBLEMS = "problems"
-"""Name under which it holds the digest of the problems; earlier versions left it out."""
+_PROBLEMS, _HELD_OUT = "problems", "held_out_problems"
+"""Names under which it holds the digests of the problems; earlier versions left them out."""
+_DIGESTS = (_PROBLEMS, _HELD_OUT)
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
-def remember(settings: RunSettings, problems: str, out: Path, writes: bool = True) -> None:
+def remember(
+    settings: RunSettings,
+    problems: str,
+    out: Path,
+    held_out: str | None = None,
+    writes: bool = True,
+) -> None:
     """Keeps the settings in the run's folder, atomically.
 
     Args:
-        problems: digest of the problems.
+        problems, held_out: as of `check_problems`.
         writes: whether this process writes them; of several processes one does.
 
     Raises:
         TrainingRefused: as `check_folder` and `check_problems`.
     """
     check_folder(settings, out)
-    check_problems(problems, out)
+    check_problems(problems, out, held_out)
     out.mkdir(parents=True, exist_ok=True)
     if writes:
-        content = {_PROBLEMS: problems, **_as_json(settings)}
+        content = {_PROBLEMS: problems, _HELD_OUT: held_out, **_as_json(settings)}
         write_text(out / SETTINGS, json.dumps(content, indent=1) + "\n")
 
 
@@ -48,9 +55,11 @@ def check_folder(settings: RunSettings, out: Path) -> None:
     had their defaults.
 
     Raises:
-        TrainingRefused: the folder holds a run with other settings, or cannot be written.
+        TrainingRefused: the folder holds a run with other settings, or a model that is of no run,
+            or cannot be written.
     """
     require_writable(out)
+    require_no_other_model(out, SETTINGS)
     now = _as_json(settings)
     if (out / SETTINGS).exists():
         before = _as_json(remembered(out))
@@ -72,22 +81,25 @@ def check_folder(settings: RunSettings, out: Path) -> None:
             )
 
 
-def check_problems(problems: str, out: Path) -> None:
+def check_problems(problems: str, out: Path, held_out: str | None = None) -> None:
     """Checks that a run that continues has the problems that it began with.
 
     Args:
         problems: their digest.
         out: the run's folder.
+        held_out: the digest of the problems that it is evaluated on; None: not compared.
 
     Raises:
         TrainingRefused: it has others.
     """
-    before = _content(out).get(_PROBLEMS, problems) if (out / SETTINGS).exists() else problems
-    if before != problems:
-        raise TrainingRefused(
-            f"{out} holds a run on other problems: the data have changed since it began; restore "
-            "them to continue, or give another --out to start again"
-        )
+    before = _content(out) if (out / SETTINGS).exists() else {}
+    tables = (_PROBLEMS, problems, "data"), (_HELD_OUT, held_out, "evaluation")
+    for name, now, table in tables:
+        if None not in (now, before.get(name)) and before[name] != now:
+            raise TrainingRefused(
+                f"{out} holds a run on other problems: those of [{table}] have changed since it "
+                "began; restore them to continue, or give another --out to start again"
+            )
 
 
 def _as_json(settings: RunSettings) -> dict[str, Any]:
@@ -105,13 +117,20 @@ def remembered(out: Path) -> RunSettings:
     path = out / SETTINGS
     if not path.exists():
         raise TrainingRefused(f"{out} holds no run: give the --out of an `rlcm train rl`")
-    content = _content(out)
-    content.pop(_PROBLEMS, None)
+    content = {name: own for name, own in _content(out).items() if name not in _DIGESTS}
     return RunSettings.from_json(content, str(path))
 
 
 def _content(out: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((out / SETTINGS).read_text())
+    path = out / SETTINGS
+    try:
+        content = json.loads(path.read_text())
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise TrainingRefused(
+            f"{path} is damaged: give another --out to start again, or restore the file to continue"
+        )
     return content
 
 
@@ -165,9 +184,9 @@ def chosen_checkpoint(out: Path, step: str) -> tuple[Path, dict[str, Any]]:
 
 
 def _state(checkpoint: Path) -> dict[str, Any] | None:
-    """TRL's own state, which it writes last; None if it is missing or half written."""
+    """TRL's own state, which it writes last; None if it is missing, half written or damaged."""
     try:
-        state: dict[str, Any] = json.loads((checkpoint / "trainer_state.json").read_text())
+        state = json.loads((checkpoint / "trainer_state.json").read_text())
     except (OSError, ValueError):
         return None
-    return state
+    return state if isinstance(state, dict) and "global_step" in state else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model
 from rlcm_serve.evaluation.grading import Grader
+from rlcm_serve.recording.problems import plain_text
 from training.errors import TrainingRefused
 from training.rl.problems import TrainingProblems, load_held_out, load_problems
 from training.rl.settings import RunSettings
@@ -38,6 +39,11 @@ class RunInputs:
     problems: TrainingProblems
     held_out: TrainingProblems | None
     prompt: int
+
+    @property
+    def held_out_digest(self) -> str | None:
+        """Digest of the problems to evaluate on."""
+        return None if self.held_out is None else self.held_out.digest
 
     @property
     def sequence(self) -> int:
@@ -93,8 +99,9 @@ def _check_number(problems: int, prompts: int) -> None:
 
 def _check_held_out(problems: TrainingProblems, held_out: TrainingProblems | None) -> None:
     """Raises `TrainingRefused` if the policy would be watched on problems it is trained on."""
-    texts = {one.problem for one in problems.problems}
-    shared = [one for one in held_out.problems if one.problem in texts] if held_out else []
+    texts = {plain_text(one.problem) for one in problems.problems}
+    watched = held_out.problems if held_out else ()
+    shared = [one for one in watched if plain_text(one.problem) in texts]
     if shared:
         raise TrainingRefused(
             f"[evaluation]: {len(shared)} of its problems are in [data] too (the first: "

@@ -63,7 +63,9 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
     console.quiet = rank > 0
     with grader_named("math") as grader:
         prepared = checked_run(settings, out, grader)
-        remember(settings, prepared.problems.digest, out, writes=rank == 0)
+        remember(
+            settings, prepared.problems.digest, out, prepared.held_out_digest, writes=rank == 0
+        )
         with output_to(out / f"engine-{rank}.log"):
             trainer = make_trainer(prepared, console)
         last = last_checkpoint(out / CHECKPOINTS)
@@ -81,7 +83,7 @@ def checked_run(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     """
     check_folder(settings, out)
     prepared = prepare(settings, out, grader)
-    check_problems(prepared.problems.digest, out)
+    check_problems(prepared.problems.digest, out, prepared.held_out_digest)
     if settings.lora is not None:
         check_lora(settings.lora, prepared.files)
     check_engine(settings.engine)

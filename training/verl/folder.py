@@ -24,7 +24,7 @@ def write_folder(inputs: RunInputs, out: Path) -> None:
     Raises:
         TrainingRefused: the folder holds a run with other settings or problems.
     """
-    remember(inputs.settings, inputs.problems.digest, out)
+    remember(inputs.settings, inputs.problems.digest, out, inputs.held_out_digest)
     write_text(out / AGENT_LOOPS, _LOOPS)
     _write_problems(inputs, inputs.problems, out / PROBLEMS, held_out=False)
     if inputs.held_out is not None:

@@ -52,7 +52,7 @@ def train(
     check_folder(settings, out)
     with grader_named("math") as grader:
         inputs = read_inputs(settings, grader)
-    check_problems(inputs.problems.digest, out)
+    check_problems(inputs.problems.digest, out, inputs.held_out_digest)
     overrides = [*hydra_overrides(inputs, out, cluster), *more]
     config = configuration(overrides)
     if not only_check:

@@ -16,7 +16,7 @@ from rlcm_serve.evaluation.datasets.questions import (
 )
 from rlcm_serve.evaluation.datasets.rows import file_rows, local_rows, source_rows
 from rlcm_serve.evaluation.grading import Grader, grader_named
-from rlcm_serve.recording.problems import LabelledProblem, digest_problems
+from rlcm_serve.recording.problems import NO_LABEL, LabelledProblem, digest_problems
 
 ROLLOUTS = 4
 """Default per problem of a user's file."""
@@ -103,6 +103,12 @@ def load_rows(
         if problem.id in problems:
             raise RequestRefused(
                 "data", f"{where}: the id {problem.id!r} comes twice; each id may come once"
+            )
+        if not problem.is_labelled:
+            raise RequestRefused(
+                "data",
+                f"{where} ({problem.id}): the answer is {NO_LABEL!r}, so nobody has given the "
+                "right one: give it, or leave the row out",
             )
         try:
             answer_grader.check_reference(problem.answer)

@@ -118,10 +118,10 @@ def text(fields: Fields, name: str) -> str:
     """The field as text.
 
     Raises:
-        ValueError: it is empty.
+        ValueError: it is empty, or NaN as in a data frame.
     """
     value = fields[name]
-    if value is None or not str(value).strip():
+    if value is None or value != value or not str(value).strip():
         raise ValueError(f"{name!r} is empty")
     return str(value)
 

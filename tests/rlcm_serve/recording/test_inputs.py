@@ -14,7 +14,13 @@ from calibration import ExitPolicy
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.core import Rollout
 from rlcm_serve.errors import EngineDead, RequestRefused
-from rlcm_serve.recording.inputs import InputsFile, InputsRecorder, ProbeRollout, map_inputs
+from rlcm_serve.recording.inputs import (
+    InputsFile,
+    InputsRecorder,
+    ProbeRollout,
+    inputs_beside,
+    map_inputs,
+)
 from rlcm_serve.recording.journal import RecordingJournal, record_all
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.recorder import Recorder
@@ -39,6 +45,14 @@ def test_rows_come_back_as_they_went(tmp_path: Path) -> None:
     with InputsFile(path, []) as file:
         assert (file.append(first), file.append(second.astype(">f4"))) == (0, 3)
     np.testing.assert_array_equal(map_inputs(path, D), np.concatenate((first, second)))
+
+
+def test_recordings_share_no_file_of_inputs(tmp_path: Path) -> None:
+    names = ["qwen2.5-7b", "qwen2.5-14b", "probe.recordings.jsonl", "traces.journal.jsonl"]
+    assert [inputs_beside(tmp_path / name).name for name in names] == [
+        *("qwen2.5-7b.inputs", "qwen2.5-14b.inputs"),
+        *("probe.recordings.inputs", "traces.journal.inputs"),
+    ]
 
 
 def test_what_a_kill_left_is_cut_off_and_the_rest_continues(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from tests.training.rl.small import small_run
 from training.rl import export
@@ -46,6 +48,38 @@ def test_training_json_is_written_last_and_at_once(
     (found,) = before
     assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= found
     assert {own.name for own in out.iterdir()} - found == {"training.json"}
+
+
+def test_a_probe_of_former_weights_is_put_aside(
+    tmp_path: Path, parts: tuple[Path, TrainingRecord]
+) -> None:
+    weights, record = parts
+    out = tmp_path / "out"
+    write_policy(weights, None, record, out)
+    for name in ("probe", "familiarity"):
+        (out / name).mkdir()
+        (out / name / "config.json").write_text(name)
+    write_policy(weights, None, record, out)
+    assert (out / "probe" / "config.json").exists(), "the weights are the same"
+    tensors = load_file(weights / "model.safetensors")
+    save_file({name: own + 1 for name, own in tensors.items()}, weights / "model.safetensors")
+    write_policy(weights, None, record, out)
+    for name in ("probe", "familiarity"):
+        assert not (out / name).exists()
+        assert (out / f"{name}.former" / "config.json").read_text() == name
+
+
+def test_a_figure_that_is_not_a_number_is_null(
+    tmp_path: Path, parts: tuple[Path, TrainingRecord]
+) -> None:
+    weights, record = parts
+    curves = [{"reward": 1.0, "probe/bce": float("nan")}, {"reward": 1.0, "probe/bce": 0.5}]
+    write_policy(weights, None, replace(record, curves=curves), tmp_path / "out")
+    assert json.loads((tmp_path / "out/training.json").read_text())["curves"][0] == {
+        "reward": 1.0,
+        "probe/bce": None,
+    }
+    assert "nan" not in (tmp_path / "out/README.md").read_text()
 
 
 def test_an_extended_run_that_is_killed_does_not_count_as_trained(

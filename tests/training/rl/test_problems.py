@@ -74,6 +74,21 @@ def test_a_data_set_without_answers_is_refused(tmp_path: Path) -> None:
         found(source=str(path))
 
 
+def test_a_problem_without_a_label_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"problem": "What is 1 + 1?", "answer": "?"}\n')
+    with pytest.raises(TrainingRefused, match=r"row 1 .*the answer is '\?', so nobody has given"):
+        found(source=str(path))
+
+
+def test_a_missing_answer_of_a_data_frame_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "train.parquet"
+    rows = {"problem": ["1 + 1?", "2 + 1?"], "answer": [2.0, float("nan")]}
+    pq.write_table(pa.table(rows), path)
+    with pytest.raises(TrainingRefused, match="row 2: 'answer' is empty"):
+        found(source=str(path))
+
+
 def test_a_hub_data_set_without_answers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: ROWS)
     with pytest.raises(TrainingRefused, match=r"no column 'answer', only .*map the field"):

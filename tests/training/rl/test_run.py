@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.evaluation.grading import grader_named
 from tests.training.rl.small import SMALL, small_run
 from training.errors import TrainingRefused
@@ -80,7 +83,7 @@ def test_the_newest_checkpoint_is_the_one_of_the_last_step(checkpoints: Path) ->
     assert last_checkpoint(checkpoints) == checkpoints / "checkpoint-10"
 
 
-@pytest.mark.parametrize("left", [None, "", '{"global_step": 1'])
+@pytest.mark.parametrize("left", [None, "", '{"global_step": 1', "[]", "{}"])
 def test_one_that_was_half_written_does_not_count(checkpoints: Path, left: str | None) -> None:
     state = checkpoints / "checkpoint-10" / "trainer_state.json"
     state.unlink()
@@ -103,12 +106,36 @@ def test_a_run_goes_on_with_its_own_settings_only(tmp_path: Path) -> None:
 
 def test_a_run_goes_on_with_its_own_problems_only(tmp_path: Path) -> None:
     remember(SMALL, "digest", tmp_path)
-    with pytest.raises(TrainingRefused, match="a run on other problems: the data have changed"):
+    with pytest.raises(TrainingRefused, match=r"on other problems: those of \[data\] have changed"):
         remember(SMALL, "another", tmp_path)
     stored = json.loads((tmp_path / "settings.json").read_text())
     del stored["problems"]  # as an earlier version wrote it
     (tmp_path / "settings.json").write_text(json.dumps(stored))
     remember(SMALL, "another", tmp_path)
+
+
+def test_a_run_is_watched_on_the_same_problems_to_its_end(tmp_path: Path) -> None:
+    remember(SMALL, "digest", tmp_path, held_out="watched")
+    remember(SMALL, "digest", tmp_path, held_out="watched")
+    assert remembered(tmp_path) == SMALL
+    with pytest.raises(TrainingRefused, match=r"those of \[evaluation\] have changed"):
+        remember(SMALL, "digest", tmp_path, held_out="others")
+
+
+@pytest.mark.parametrize("left", ["{not json", "[1]", ""])
+def test_damaged_settings_are_said(tmp_path: Path, left: str) -> None:
+    (tmp_path / "settings.json").write_text(left)
+    for look in (remembered, partial(remember, SMALL, "digest")):
+        with pytest.raises(TrainingRefused, match=r"settings\.json is damaged: give another --out"):
+            look(tmp_path)
+
+
+def test_a_model_is_not_overwritten_by_a_run_that_did_not_write_it(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(resolve_model("embedded-sft"), model)
+    with pytest.raises(TrainingRefused, match="which holds a model, and no training to continue"):
+        remember(replace(SMALL, model=str(model)), "digest", model)
+    assert not (model / "settings.json").exists()
 
 
 def test_settings_that_an_earlier_version_did_not_know_had_their_defaults(tmp_path: Path) -> None:
@@ -257,6 +284,10 @@ def problems(tmp_path: Path) -> DataSettings:
         (
             {"trainer": {"mask_truncated_completions": True}},
             "mask_truncated_completions, which hides the states .* from the probe of rlcm",
+        ),
+        (
+            {"method": "c2gspg", "trainer": {"mask_truncated_completions": True}},
+            "no sequence probability, the confidence of c2gspg: leave it out",
         ),
         ({"trainer": {"eval_on_start": True}}, "eval_on_start: the probe takes the scale"),
         (

@@ -131,7 +131,7 @@ def _with_group(name: str, title: str, term: Callable[..., list[float]]) -> Meth
 
 
 def _rising(done: float) -> float:
-    """From 0 to 2 over the run, so that λ is the mean."""
+    """2 s / S in step s = 0 .. S - 1 of S: on average, λ is 1 - 1 / S of its value."""
     return 2 * done
 
 

@@ -7,6 +7,7 @@ probe's own step; TRL's policy step. Everything distributed is TRL's and acceler
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -282,7 +283,8 @@ class RLCMTrainer(GRPOTrainer):
         with self.clock("probe"):
             self._states(batch, self.probe)
             loss = self.probe.update(*batch.points(), self._over_ranks)
-        self._metrics["train"]["probe/bce"].append(loss)
+        if not math.isnan(loss):  # no rollout reached a cut
+            self._metrics["train"]["probe/bce"].append(loss)
 
     def _confidences(self, batch: Batch) -> list[list[float]]:
         """The probe's confidence at every cut; empty lists without a probe."""
