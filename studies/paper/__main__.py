@@ -16,7 +16,7 @@ from rich.console import Console
 
 from rlcm_serve.cli import run_app
 from studies.paper.repeated import WARM_START, repeated_study, runs_of
-from studies.paper.report.write import REPEATED, write_report
+from studies.paper.report.write import REPEATED, other_base_sections, write_report
 from studies.paper.result_files import design_digest
 from studies.paper.runs import PaperRun, paper_runs, repeated_runs, run_named
 from studies.paper.stages import ANSWERS, TEMPERATURE, Study
@@ -134,16 +134,20 @@ def report_results(
     every_seed: Annotated[
         bool, typer.Option("--every-seed", help="The study that `all` makes.")
     ] = False,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="The methods that `all` was given: another base model (App. C.1)."),
+    ] = None,
     smoke: Smoke = False,
 ) -> None:
     """Write the paper's tables and figures from the results into a page."""
     if every_seed:
+        runs = tuple(runs_of(methods))
+        sections, heading = REPEATED, "Three seeds of every method"
+        if methods is not None:
+            sections, heading = other_base_sections(runs), "Another base model"
         written = write_report(
-            results or REPEATED_RESULTS,
-            page or REPEATED_PAGE,
-            repeated_runs(),
-            REPEATED,
-            "Three seeds of every method",
+            results or REPEATED_RESULTS, page or REPEATED_PAGE, runs, sections, heading
         )
         Console().print(f"{written}", markup=False, highlight=False, soft_wrap=True)
         return

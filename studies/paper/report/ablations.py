@@ -76,8 +76,8 @@ class _Side:
             return (
                 f"Means over {len(self.seeds)} seeds ({seeds}){compared}; below them the lowest "
                 f"and the highest seed. Δ is the difference to {to}, paired by seed and problem, "
-                "with 95% intervals over problems; bold if its interval excludes 0. Best "
-                "in bold, second best underlined."
+                "with a 95% interval that covers other seeds and problems; bold if it excludes 0. "
+                "Best in bold, second best underlined."
             )
         if not self.seeds:
             return "No seed has been run with each of them, so nothing is compared yet."
@@ -120,9 +120,14 @@ class _Side:
 def ablation(index: ResultsIndex) -> Block:
     """Where calibration is supervised, and how."""
     side = _Side.of({title_of(method): index.of(method) for method in (*ABLATED, "rlcm")})
+    is_posthoc = any(result.probe for own in side.runs.values() for result in own)
+    judge = (
+        "a probe made after the training, for all in the same way" if is_posthoc else "that probe"
+    )
     intro = (
-        f"All four rewards read the same jointly trained probe with λ = 0.1. {side.said('RLCM')} "
-        "The counterpart in the paper is Table 2."
+        "All four rewards read a probe that is trained jointly with the policy, with λ = 0.1; the "
+        f"figures are those of {judge}. {side.said('RLCM')} The counterpart in the paper is "
+        "Table 2, whose figures are the joint probe's."
     )
     return Block("ablation", (intro, table(["method", *_HEAD], side.rows("RLCM"))))
 

@@ -21,9 +21,10 @@ from studies.paper.report.results_index import (
 from studies.paper.report.seeds import COMPARED as METRICS
 from studies.paper.report.seeds import mean_difference
 from studies.paper.result import Result
-from studies.paper.runs import BASE, COMPARED
+from studies.paper.runs import AUTHORS, BASE, COMPARED
 
-METHODS = (BASE, *COMPARED)
+METHODS = (BASE, *COMPARED, *AUTHORS)
+"""Those of Table 1, and the authors' code where a study runs it."""
 TITLES = {"accuracy": "accuracy", "pce": "PCE", "ece": "ECE", "auroc": "AUROC"}
 _PAIRS = ((BASE, "grpo"), (BASE, "rlcm"), ("grpo", "rlcm"))
 """Compared methods; the difference is the second minus the first."""
@@ -34,7 +35,7 @@ Seeds = Mapping[str, Sequence[Result]]
 
 def main(index: ResultsIndex) -> Block:
     """The main table: overall, and by family."""
-    every = {method: index.of(method) for method in METHODS}
+    every = {method: index.of(method) for method in index.among(METHODS)}
     n_rollouts = fewest_rollouts(result for seeds in every.values() for result in seeds)
     intro = (
         f"{len(index.any.rollouts.problems)} problems, the first {n_rollouts} rollouts of each in "
@@ -53,11 +54,11 @@ def main(index: ResultsIndex) -> Block:
 def gain(index: ResultsIndex) -> Block:
     """Paired differences, per seed and averaged over the seeds."""
     intro = (
-        "On the same problems, with paired 95% intervals by resampling problems; bold if they "
-        "exclude 0. For all seeds together, it is the mean of their differences, and every "
-        "resample draws the same problems for all seeds. The intervals cover other problems, not "
-        "other seeds; compare the lines of single seeds for that. Both runs of a seed use equally "
-        "many rollouts. The paper's Table 1 has no intervals."
+        "On the same problems, with paired 95% intervals; bold if they exclude 0. That of one seed "
+        "covers other problems, and no other seed. That of all seeds together, whose difference is "
+        "the mean of theirs, covers other seeds and other problems, which are crossed; it is wide, "
+        "because the seeds are few. Both runs of a seed use equally many rollouts. The paper's "
+        "Table 1 has no intervals."
     )
     head = ["difference", "seed", *(TITLES[name] for name in METRICS)]
     rows = [row for one, other in _PAIRS for row in _pair(index, one, other)]

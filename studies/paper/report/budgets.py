@@ -27,7 +27,9 @@ _SHOWN = 6
 
 def budgets(index: ResultsIndex) -> Block:
     """A figure of every budget, and a table of some; of the first seed of each method."""
-    firsts = {method: (one,) if (one := index.first(method)) else () for method in METHODS}
+    firsts = {
+        method: (one,) if (one := index.first(method)) else () for method in index.among(METHODS)
+    }
     bands = "Intervals and bands are 95% intervals by resampling problems, for each method alone."
     return _block(index, firsts, "Seed 0 of each method", bands)
 
@@ -35,7 +37,7 @@ def budgets(index: ResultsIndex) -> Block:
 def budgets_over_seeds(index: ResultsIndex) -> Block:
     """The same of all seeds of each method."""
     bands = "Intervals and bands reach from the lowest to the highest seed."
-    every = {method: index.of(method) for method in METHODS}
+    every = {method: index.of(method) for method in index.among(METHODS)}
     return _block(index, every, "Means over the seeds of each method", bands)
 
 

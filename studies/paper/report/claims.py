@@ -9,15 +9,14 @@ from functools import partial
 
 import numpy as np
 
-from calibration.metrics.bootstrap import mean_over_problems
 from calibration.metrics.estimates import Estimate
 from calibration.report_kit.wording import number_interval, signed
 from studies.paper.report.accuracy import TITLES
 from studies.paper.report.budgets import common_budgets, ece_at
-from studies.paper.report.control import ALPHAS, RISKS, at_target
+from studies.paper.report.control import ALPHAS, at_target, fitted_risks
 from studies.paper.report.markdown import NOT_RUN, Block, table
 from studies.paper.report.results_index import ResultsIndex, title_of
-from studies.paper.report.seeds import mean_difference
+from studies.paper.report.seeds import mean_difference, mean_over_seeds
 from studies.paper.report.votes import votes_with, weights_gain
 from studies.paper.result import Result
 from studies.paper.runs import BASE, STRENGTHS
@@ -57,10 +56,10 @@ def claims(index: ResultsIndex) -> Block:
     rule = (
         "A claim about a difference **holds** if its paired 95% interval lies on the claimed "
         "side of 0, **fails** if it lies on the other side, and is otherwise **undecided at this "
-        "scale**. For methods with several seeds, the difference is the mean over seeds, with the "
-        "number of seeds that point the claimed way. Claims of another form state their rule. No "
-        "verdict covers other seeds of training, least of all a verdict from one seed. Among this "
-        "many intervals, one or two exclude 0 by chance."
+        "scale**. For methods with several seeds, the difference is the mean over seeds, with an "
+        "interval that covers other seeds and problems, and with the number of seeds that point "
+        "the claimed way. Claims of another form state their rule. A verdict from one seed covers "
+        "no other seed. Among this many intervals, one or two exclude 0 by chance."
     )
     head = ["claim", "measured", "verdict"]
     rows = [[each.said, each.measured, f"**{each.verdict}**"] for each in _claims(index)]
@@ -94,7 +93,7 @@ def _claims(index: ResultsIndex) -> Iterator[Claim]:
     )
     yield _insensitive(index)
     yield _votes(index)
-    for risk in RISKS:
+    for risk in fitted_risks(index):
         yield _tokens(index, risk)
 
 
@@ -174,7 +173,7 @@ def _votes(index: ResultsIndex) -> Claim:
     if not pairs:
         return Claim(claim, NOT_RUN, Verdict.NOT_RUN)
     theirs, ours = (weights_gain(results) for results in zip(*pairs, strict=True))
-    found = mean_over_problems(ours - theirs)
+    found = mean_over_seeds(ours - theirs)
     gains = [signed(Estimate(float(np.mean(gain)))) for gain in (ours, theirs)]
     seeds = "one seed" if len(pairs) == 1 else f"{len(pairs)} seeds"
     said = f"gains {gains[0]} and {gains[1]}, difference {_in_line(found)}, {seeds}"

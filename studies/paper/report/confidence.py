@@ -45,7 +45,7 @@ def distributions(index: ResultsIndex) -> Block:
         "without a confidence, which count as 0. The counterpart in the paper is App. D."
     )
     rows = table(["method", "source", *_COLUMNS], _rows(index), names=2)
-    there = [method for method in METHODS if index.first(method)]
+    there = [method for method in index.among(METHODS) if index.first(method)]
     if not there:
         return Block("confidence", (intro, rows))
     plate = Plate("confidence", partial(draw_distributions, index, there), _caption(index, there))
@@ -59,7 +59,9 @@ def markers(index: ResultsIndex) -> Block:
         "the highest seed; for a single seed the 95% interval by resampling problems. The "
         "counterparts in the paper are §4.4 and App. E."
     )
-    found = [benchmark_of(result).categories for m in METHODS for result in index.of(m)]
+    found = [
+        benchmark_of(result).categories for m in index.among(METHODS) for result in index.of(m)
+    ]
     written = any(marker.per_1000_tokens.value for categories in found for marker in categories)
     rows = table(["method", *(CATEGORY_TITLES[c] for c in Category)], _marked(index))
     if written or not found:
@@ -85,7 +87,7 @@ def draw_distributions(index: ResultsIndex, methods: Sequence[str]) -> Figure:
 
 
 def _rows(index: ResultsIndex) -> Iterator[list[str]]:
-    for method in METHODS:
+    for method in index.among(METHODS):
         seeds = index.of(method)
         if not seeds:
             yield [title_of(method), "", *[NOT_RUN] * len(_COLUMNS)]
@@ -96,7 +98,7 @@ def _rows(index: ResultsIndex) -> Iterator[list[str]]:
 
 
 def _marked(index: ResultsIndex) -> Iterator[list[str]]:
-    for method in METHODS:
+    for method in index.among(METHODS):
         seeds = index.of(method)
         if seeds:
             cells = [in_full(_frequency(seeds, category), 2) for category in Category]

@@ -21,8 +21,14 @@ from studies.paper.report.style import STYLES
 from studies.paper.result import Result
 
 ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.3)
-RISKS = {"error": "wrong of all questions", "selective": "wrong of the answers given"}
+RISKS = {
+    "error": "wrong of all questions",
+    "selective": "wrong of the answers given",
+    "regret": "right answers that are lost",
+}
 
+Points = list[tuple[float, float]]
+"""Targets, each with a figure there."""
 _Figure = Callable[[Controlled], float | None]
 
 
@@ -39,14 +45,36 @@ def control(index: ResultsIndex) -> Block:
         "the figure of §5.1."
     )
     tables = []
-    for risk, title in RISKS.items():
-        head = [f"risk `{risk}`<br>{title}", *(f"α = {alpha:g}" for alpha in ALPHAS)]
-        tables.append(table(head, _rows(index, risk)))
-    if not any(index.of(method) for method in METHODS):
+    for risk in fitted_risks(index):
+        if risk in _certified(index):
+            head = [f"risk `{risk}`<br>{RISKS[risk]}", *(f"α = {alpha:g}" for alpha in ALPHAS)]
+            tables.append(table(head, _rows(index, risk)))
+        else:
+            tables.append(
+                f"Risk `{risk}`, {RISKS[risk]}: at none of these α is a policy of any method "
+                "certified."
+            )
+    if not _certified(index):
         return Block("control", (intro, *tables))
     target = Plate("control", partial(draw_targets, index), _of_targets(index))
     frontier = Plate("frontier", partial(draw_frontier, index), _of_frontier(index))
     return Block("control", (intro, *tables, target, frontier))
+
+
+def fitted_risks(index: ResultsIndex) -> list[str]:
+    """The risks for which the study fits exits."""
+    found = {one.risk for result in index.results.values() for one in _fitted(result)}
+    return [risk for risk in RISKS if risk in found]
+
+
+def _certified(index: ResultsIndex) -> list[str]:
+    """The risks for which a policy of some run is certified at one of `ALPHAS`."""
+    seeds = [result for method in index.among(METHODS) for result in index.of(method)]
+    return [
+        risk
+        for risk in RISKS
+        if any(at_target(result, risk, alpha) for result in seeds for alpha in ALPHAS)
+    ]
 
 
 def at_target(result: Result, risk: str, alpha: float) -> Controlled | None:
@@ -58,13 +86,15 @@ def at_target(result: Result, risk: str, alpha: float) -> Controlled | None:
 
 def draw_targets(index: ResultsIndex) -> Figure:
     """Realised risk, and tokens, against the target: a row per risk, a line per method."""
-    figure, rows = rows_of_panels(len(RISKS), 2, 2.3)
-    for (realised, tokens), (risk, title) in zip(rows, RISKS.items(), strict=True):
-        _draw_ideal(realised)
-        for method in METHODS:
-            _draw_targets(realised, index.of(method), risk, method, _realised)
-            _draw_targets(tokens, index.of(method), risk, method, _tokens)
-        realised.set_title(f"realised risk: {title}")
+    shown, methods = _certified(index), index.among(METHODS)
+    figure, rows = rows_of_panels(len(shown), 2, 2.3)
+    for (realised, tokens), risk in zip(rows, shown, strict=True):
+        risks = {method: _points(index.of(method), risk, _realised) for method in methods}
+        _draw_ideal(realised, list(risks.values()))
+        for method, points in risks.items():
+            _draw_points(realised, points, method)
+            _draw_points(tokens, _points(index.of(method), risk, _tokens), method)
+        realised.set_title(f"realised risk: {RISKS[risk]}")
         tokens.set_title("tokens per question")
         percent_axis(realised, "y", 5)
         tokens.set_ylim(bottom=0)
@@ -79,7 +109,7 @@ def draw_targets(index: ResultsIndex) -> Figure:
 def draw_frontier(index: ResultsIndex) -> Figure:
     """Tokens against error along the thresholds of each method's first seed."""
     figure, (panel,) = panels(1, 1, 3.3)
-    for method in METHODS:
+    for method in index.among(METHODS):
         result = index.first(method)
         for frontier in benchmark_of(result).frontiers if result else ():
             panel.plot(
@@ -89,7 +119,9 @@ def draw_frontier(index: ResultsIndex) -> Figure:
                 markevery=max(1, len(frontier.tokens) // 10),
                 **STYLES[method].line(),
             )
-    _leave_out_far_errors(panel, [r for method in METHODS if (r := index.first(method))])
+    _leave_out_far_errors(
+        panel, [r for method in index.among(METHODS) if (r := index.first(method))]
+    )
     panel.set_xlabel("tokens, share of the method's own full budget")
     panel.set_ylabel("share answered wrong")
     percent_axis(panel, "x", 6)
@@ -103,7 +135,7 @@ def _fitted(result: Result) -> Iterator[Controlled]:
 
 
 def _rows(index: ResultsIndex, risk: str) -> Iterator[list[str]]:
-    for method in METHODS:
+    for method in index.among(METHODS):
         seeds = index.of(method)
         cells = [_cell(seeds, risk, alpha) if seeds else NOT_RUN for alpha in ALPHAS]
         yield [title_of(method), *cells]
@@ -153,23 +185,25 @@ def _answered(found: Controlled) -> float | None:
     return found.answered
 
 
-def _draw_ideal(panel: Axes) -> None:
+def _draw_ideal(panel: Axes, every: Sequence[Points]) -> None:
     """Draws the diagonal: a risk should stay below it and close to it."""
-    right = 1.05 * ALPHAS[-1]
-    draw_target(panel, right, right)
-    panel.set_ylim(0, right)
+    top = 1.05 * max(ALPHAS[-1], *(value for points in every for _, value in points))
+    draw_target(panel, 1.05 * ALPHAS[-1], top)
+    panel.set_ylim(0, top)
 
 
-def _draw_targets(
-    panel: Axes, seeds: Sequence[Result], risk: str, method: str, of: _Figure
-) -> None:
-    """Draws a line through the targets that some seed certifies, as a mean over those seeds."""
+def _points(seeds: Sequence[Result], risk: str, of: _Figure) -> Points:
+    """The targets that some seed certifies, and a figure's mean over those seeds."""
     points = []
     for alpha in ALPHAS:
         certified = [result for result in seeds if at_target(result, risk, alpha) is not None]
         value = _mean(certified, risk, alpha, of).value
         if value is not None:
             points.append((alpha, value))
+    return points
+
+
+def _draw_points(panel: Axes, points: Points, method: str) -> None:
     if points:
         alphas, values = zip(*points, strict=True)
         panel.plot(alphas, values, label=title_of(method), clip_on=False, **STYLES[method].line())
@@ -185,10 +219,10 @@ def _leave_out_far_errors(panel: Axes, results: Sequence[Result]) -> None:
 
 
 def _of_targets(index: ResultsIndex) -> Caption:
-    alpha = ALPHAS[-2]
+    alpha, risk = ALPHAS[-2], _certified(index)[-1]
     said = [
-        f"{title_of(method)} {rate(alpha)} error: {_cell(seeds, 'error', alpha)}"
-        for method in METHODS
+        f"{title_of(method)} {rate(alpha)} {risk}: {_cell(seeds, risk, alpha)}"
+        for method in index.among(METHODS)
         if (seeds := index.of(method))
     ]
     return Caption(
@@ -201,7 +235,7 @@ def _of_targets(index: ResultsIndex) -> Caption:
 
 def _of_frontier(index: ResultsIndex) -> Caption:
     said = []
-    for method in METHODS:
+    for method in index.among(METHODS):
         if result := index.first(method):
             for found in benchmark_of(result).frontiers:
                 said.append(

@@ -18,9 +18,9 @@ from studies.paper.report.markdown import NOT_RUN, Block, in_full, table
 from studies.paper.report.results_index import ResultsIndex, over_seeds, title_of
 from studies.paper.report.style import STYLES
 from studies.paper.result import Result
-from studies.paper.runs import ABLATED, COMPARED
+from studies.paper.runs import ABLATED, AUTHORS, COMPARED
 
-METHODS = (*COMPARED, *ABLATED)
+METHODS = (*COMPARED, *ABLATED, *AUTHORS)
 _CURVES = {
     "accuracy": "rollouts that are right",
     "completions/mean_length": "tokens of a rollout",
@@ -44,7 +44,7 @@ def training(index: ResultsIndex) -> Block:
         "seeds; it shows whether the engine sampled from the trained policy. `–`: the method has "
         "no such figure. The runs shared two cores, so seconds are only roughly comparable."
     )
-    there = any(index.of(method) for method in METHODS)
+    there = any(index.of(method) for method in index.among(METHODS))
     plates = (Plate("training", partial(draw_curves, index), _caption(index)),) if there else ()
     head = ["method", *_COLUMNS, "log-probability, largest difference"]
     return Block("training", (intro, *plates, table(head, _rows(index))))
@@ -54,7 +54,7 @@ def draw_curves(index: ResultsIndex) -> Figure:
     """A panel per curve and a line per method, over its seeds."""
     figure, axes = panels(len(_CURVES), 2, 2.1)
     for panel, (name, title) in zip(axes, _CURVES.items(), strict=True):
-        for method in METHODS:
+        for method in index.among(METHODS):
             _draw(panel, index.of(method), method, name)
         panel.set_title(title)
         panel.xaxis.set_major_locator(MaxNLocator(6, integer=True))
@@ -100,7 +100,7 @@ _COLUMNS: dict[str, tuple[Callable[[Result], float | None], int]] = {
 
 
 def _rows(index: ResultsIndex) -> Iterator[list[str]]:
-    for method in METHODS:
+    for method in index.among(METHODS):
         seeds = index.of(method)
         if seeds:
             cells = [in_full(over_seeds(seeds, of), digits) for of, digits in _COLUMNS.values()]
@@ -119,7 +119,7 @@ def _caption(index: ResultsIndex) -> Caption:
     of, digits = _COLUMNS["right, last"]
     said = [
         f"{title_of(method)} {number(found, digits)}"
-        for method in METHODS
+        for method in index.among(METHODS)
         if (found := over_seeds(index.of(method), of)) != Estimate(None)
     ]
     return Caption(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from calibration.report_kit.wording import UNDEFINED
 from studies.paper.primary.problems import PROBE
@@ -16,13 +17,22 @@ _Value = Callable[[Result], object]
 """Reads a setting of a run; None if the run lacks it."""
 
 
-def setting(index: ResultsIndex) -> Block:
-    """Every setting that the paper states, with the paper's and our value."""
+OTHER_BASE = {"model": "Qwen3-4B-Instruct-2507", "steps": "600 (the authors' code: 240)"}
+"""What the paper has elsewhere with another base model (App. C.1)."""
+
+
+def setting(index: ResultsIndex, elsewhere: Mapping[str, str] = MappingProxyType({})) -> Block:
+    """Every setting that the paper states, with the paper's and our value.
+
+    Args:
+        index: of the results.
+        elsewhere: the paper's values where they are not those of its main experiments.
+    """
     intro = (
         "Read from the results; if runs differ, all values are listed. The paper's settings come "
         "from its App. B."
     )
-    rows = [[name, _values(index, of), paper] for name, of, paper in _SETTINGS]
+    rows = [[name, _values(index, of), elsewhere.get(name, paper)] for name, of, paper in _SETTINGS]
     return Block("setting", (intro, table(["", "here", "the paper"], rows, names=3)))
 
 

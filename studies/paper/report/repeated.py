@@ -7,6 +7,7 @@ single phrases of doubt (App. E), and votes at every budget (App. F).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from matplotlib.figure import Figure
@@ -25,8 +26,8 @@ from calibration.report_kit.panels import (
 )
 from calibration.report_kit.style import DASHES, DOTS, SOLID, Style
 from calibration.report_kit.wording import number
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.report.metrics import COLUMNS
-from studies.paper.primary.problems import OUT_OF_DOMAIN, TRAINED
 from studies.paper.report.ablations import Metrics, draw_points
 from studies.paper.report.accuracy import arrow, metric_within, ranked_column
 from studies.paper.report.budgets import budget_at, common_budgets
@@ -45,11 +46,6 @@ from studies.paper.runs import ABLATED, AUTHORS, BASE, COMPARED
 
 METHODS = (BASE, *COMPARED, *ABLATED, *AUTHORS)
 VOTING = (BASE, "grpo", "rlcr", "rlcm")
-PARTS: dict[str, tuple[str, ...]] = {
-    "trained kinds": tuple(dict.fromkeys(cell.family for cell in TRAINED)),
-    "out of domain": (OUT_OF_DOMAIN,),
-}
-"""Beginnings of the parts of the problems, by the name of the panel."""
 _LINES: dict[str, tuple[str, Style]] = {
     "Pass@1": ("accuracy", Style(MUTED, "v", DOTS)),
     "majority": ("majority", Style(ORANGE, "s", DASHES)),
@@ -63,8 +59,8 @@ _SHOWN = 5
 def tradeoff(index: ResultsIndex) -> Block:
     """Accuracy against ECE, a point per method."""
     intro = (
-        "All problems, by the method's own source of confidence; the mean over seeds, the lowest "
-        "and the highest seed. The counterpart in the paper is Figure 1."
+        "By the method's own source of confidence; the mean over seeds, the lowest and the highest "
+        "seed. The counterpart in the paper is Figure 1."
     )
     found = _metrics(index)
     if not found:
@@ -91,33 +87,30 @@ def draw_tradeoff(found: dict[str, Metrics]) -> Figure:
 
 
 def domain(index: ResultsIndex) -> Block:
-    """Problems of the trained kinds, and of the kind that reinforcement learning does not see."""
+    """Problems of the kind that reinforcement learning does not see, beside the trained ones."""
+    seen = {method: index.of(method) for method in index.among(METHODS)}
+    unseen = {method: tuple(map(_out_of_domain, seeds)) for method, seeds in seen.items()}
+    results = [result for seeds in (*seen.values(), *unseen.values()) for result in seeds]
+    n_rollouts = fewest_rollouts(results)
     intro = (
-        "Mean over seeds, below it the lowest and the highest. Best in bold, second best "
-        "underlined. The counterpart in the paper is the lower half of Table 1."
+        f"{len(_out_of_domain(index.any).rollouts.problems)} problems of a kind that the training "
+        "does not see, which no other table here counts, beside the others. Mean over seeds, below "
+        "it the lowest and the highest. Best in bold, second best underlined. The counterpart in "
+        "the paper is the lower half of Table 1."
     )
-    every = {method: index.of(method) for method in METHODS}
-    n_rollouts = fewest_rollouts(result for seeds in every.values() for result in seeds)
-    parts = {
-        title: begins
-        for title, begins in PARTS.items()
-        if any(part.startswith(begins) for part in index.any.rollouts.parts)
-    }
+    panels = {"out of domain": unseen, "trained kinds": seen}
     columns = [
         ranked_column(
-            [
-                over_seeds(seeds, metric_within(begins, name, n_rollouts))
-                for seeds in every.values()
-            ],
+            [over_seeds(seeds, metric_within("", name, n_rollouts)) for seeds in every.values()],
             name,
         )
-        for begins in parts.values()
+        for every in panels.values()
         for name in COLUMNS
     ]
-    head = ["method", *(f"{title}<br>{arrow(name)}" for title in parts for name in COLUMNS)]
+    head = ["method", *(f"{title}<br>{arrow(name)}" for title in panels for name in COLUMNS)]
     rows = [
-        [title_of(method), *(cells if every[method] else [NOT_RUN] * len(cells))]
-        for method, *cells in zip(every, *columns, strict=True)
+        [title_of(method), *(cells if seen[method] else [NOT_RUN] * len(cells))]
+        for method, *cells in zip(seen, *columns, strict=True)
     ]
     return Block("domain", (intro, table(head, rows)))
 
@@ -128,7 +121,7 @@ def phrases(index: ResultsIndex) -> Block:
         "How often each phrase of App. E's list occurs in a rollout: mean over seeds, below it the "
         "lowest and the highest. Phrases that no method writes are left out."
     )
-    every = {method: index.of(method) for method in METHODS if index.of(method)}
+    every = {method: index.of(method) for method in index.among(METHODS) if index.of(method)}
     known = {
         marker.name: marker.category
         for seeds in every.values()
@@ -153,7 +146,7 @@ def votes_at_budgets(index: ResultsIndex) -> Block:
         "percentage points, below it the lowest and the highest seed. The counterpart in the "
         "paper is the figure of App. F."
     )
-    every = {method: index.of(method) for method in VOTING if index.of(method)}
+    every = {method: index.of(method) for method in index.among(VOTING) if index.of(method)}
     budgets = common_budgets([result for seeds in every.values() for result in seeds])
     if not budgets:
         return Block("votes-budgets", (intro, NOT_RUN))
@@ -199,9 +192,22 @@ def draw_votes_at_budgets(every: dict[str, tuple[Result, ...]], budgets: Sequenc
     return figure
 
 
+def _out_of_domain(result: Result) -> Result:
+    """The result with its rollouts out of domain in place of the others.
+
+    Raises:
+        RequestRefused: it has none.
+    """
+    if result.out_of_domain is None:
+        raise RequestRefused(
+            "results", f"{result.name} has no problems out of domain: make the run again"
+        )
+    return replace(result, rollouts=result.out_of_domain)
+
+
 def _metrics(index: ResultsIndex) -> dict[str, Metrics]:
     """Accuracy and ECE of each method that has runs, over its seeds."""
-    every = {method: own for method in METHODS if (own := index.of(method))}
+    every = {method: own for method in index.among(METHODS) if (own := index.of(method))}
     n_rollouts = fewest_rollouts(result for seeds in every.values() for result in seeds)
     return {method: dict(_over_seeds(own, n_rollouts)) for method, own in every.items()}
 

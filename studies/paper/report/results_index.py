@@ -83,6 +83,11 @@ class ResultsIndex:
         """The largest number of rollouts of a problem: so many vote."""
         return max(len(own) for r in self.results.values() for own in r.rollouts.right)
 
+    def among(self, methods: Iterable[str]) -> tuple[str, ...]:
+        """Those of these methods that the study runs."""
+        run = {planned.method for planned in self.planned}
+        return tuple(method for method in methods if method in run)
+
     def of(self, method: str, strength: float | None = None) -> tuple[Result, ...]:
         """All existing seeds of a method, at its default λ unless `strength` is given."""
         found = (self.results.get(name_of(method, seed, strength)) for seed in SEEDS)

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from calibration.metrics.bootstrap import mean_over_problems
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.vote_curves import VoteCurves, vote_curves
 from calibration.report_kit.content import Caption, Plate
@@ -21,6 +20,7 @@ from calibration.report_kit.wording import number
 from studies.paper.report.accuracy import METHODS
 from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
 from studies.paper.report.results_index import ResultsIndex, over_seeds, source_of, title_of
+from studies.paper.report.seeds import mean_over_seeds
 from studies.paper.report.style import STYLES
 from studies.paper.result import Result
 
@@ -38,22 +38,22 @@ def votes(index: ResultsIndex) -> Block:
         f"{len(index.any.rollouts.problems)} problems, n = {index.most_rollouts} rollouts each, "
         "from the seeds that have that many. Below the value: with one seed (0) the 95% interval "
         "by resampling problems, with several the lowest and the highest seed. The gain is the "
-        "weighted vote minus the majority of the same rollouts, with paired 95% intervals over "
-        "problems, averaged over seeds; bold if the interval excludes 0. The counterparts in the "
-        "paper are Table 3 and App. F, which vote at one budget; here it is the full budget."
+        "weighted vote minus the majority of the same rollouts, with a paired 95% interval over "
+        "problems, with several seeds over seeds and problems; bold if it excludes 0. Votes are at "
+        "the full budget. The counterparts in the paper are Table 3 and the figure of §5.2."
     )
     head = ["method", *_FIELDS.values(), "gain of weights"]
-    there = any(_with_votes(index, method) for method in METHODS)
+    there = any(_with_votes(index, method) for method in index.among(METHODS))
     plates = (Plate("votes", partial(draw_votes, index), _caption(index)),) if there else ()
     return Block("votes", (intro, table(head, _rows(index)), *plates))
 
 
 def weights_gain(results: Sequence[Result]) -> NDArray[np.float64]:
-    """The gain of confidence weights over a plain majority of all rollouts, by problem, over seeds.
+    """The gain of confidence weights over a plain majority of all rollouts, by seed and problem.
 
-    A tie counts as the share of the tied answers that are right.
+    A tie counts as the share of the tied answers that are right. Shape (S, P).
     """
-    return np.asarray(np.mean([_gain(result) for result in results], axis=0))
+    return np.array([_gain(result) for result in results])
 
 
 def votes_with(n: int, result: Result) -> bool:
@@ -65,7 +65,7 @@ def draw_votes(index: ResultsIndex) -> Figure:
     """Accuracy of weighted votes, and the weights' gain, against the number of rollouts."""
     figure, (weighted, gain) = panels(2, 2, 2.7)
     gain.axhline(0, color=INK, linewidth=1)
-    for method in METHODS:
+    for method in index.among(METHODS):
         seeds, style, title = _with_votes(index, method), STYLES[method], title_of(method)
         if not seeds:
             continue
@@ -90,16 +90,16 @@ def common_numbers(results: Sequence[Result]) -> list[int]:
 
 
 def _rows(index: ResultsIndex) -> Iterator[list[str]]:
-    every = [_with_votes(index, method) for method in METHODS]
+    every = [_with_votes(index, method) for method in index.among(METHODS)]
     columns = []
     for field in _FIELDS:
         found = [_summary(seeds, field, index.most_rollouts) for seeds in every]
         columns.append(
             [in_full(e, rank=rank) for e, rank in zip(found, ranked(found, True), strict=True)]
         )
-    for row, (method, seeds) in enumerate(zip(METHODS, every, strict=True)):
+    for row, (method, seeds) in enumerate(zip(index.among(METHODS), every, strict=True)):
         if seeds:
-            gain = difference(mean_over_problems(weights_gain(seeds)))
+            gain = difference(mean_over_seeds(weights_gain(seeds)))
             yield [title_of(method), *(column[row] for column in columns), gain]
         else:
             yield [title_of(method), *[NOT_RUN] * len(_FIELDS), ""]
@@ -141,7 +141,7 @@ def _gain(result: Result) -> NDArray[np.float64]:
 
 def _caption(index: ResultsIndex) -> Caption:
     said = []
-    for method in METHODS:
+    for method in index.among(METHODS):
         if seeds := _with_votes(index, method):
             shares = [_summary(seeds, field, index.most_rollouts) for field in _FIELDS]
             said.append(

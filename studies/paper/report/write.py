@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from calibration.report_kit.files import replace_files
@@ -59,6 +60,25 @@ REPEATED: Sections = {
     "runs": SECTIONS["runs"],
 }
 """Blocks of the page about three seeds of every method. No verdicts: it is descriptive."""
+
+_RUNS_OF = {
+    "ablation": PaperRun("final-brier", 0, 0.1),
+    "lambda": PaperRun("rlcm", 0, 0.05),
+    "brier": PaperRun("rlcr", 0, 0.0),
+    "regulariser": PaperRun("c2gspg", 0, 0.1),
+}
+"""A run without which a block has nothing to say."""
+
+
+def other_base_sections(planned: Sequence[PaperRun]) -> Sections:
+    """Blocks of the page about another base model (App. C.1), for the runs that it has."""
+    setting = partial(provenance.setting, elsewhere=provenance.OTHER_BASE)
+    sections = REPEATED | {"setting": (REPEATED["setting"][0], setting)}
+    return {
+        name: own
+        for name, own in sections.items()
+        if name not in _RUNS_OF or _RUNS_OF[name] in planned
+    }
 
 
 def write_report(

@@ -211,6 +211,9 @@ def test_a_few_problems_are_measured_too(problems: int, tmp_path: Path) -> None:
     run(few, ScriptedEngine(*scripts()))
     recorded = Recorded.read(tmp_path / "dials" / "traces.parquet", Source.PROBE)
     assert bool(list(fit_sources(recorded))) == (problems >= 6)
+    others = list(fit_sources(recorded, alphas=(0.2,), risks=("regret",)))
+    assert {(one.risk, one.alpha) for one in others} == ({("regret", 0.2)} if others else set())
+    assert bool(others) == (problems >= 6)
 
 
 def test_a_runs_own_source_may_say_nothing(tmp_path: Path) -> None:

@@ -60,6 +60,23 @@ def made_result(run: PaperRun, n_problems: int = N_PROBLEMS) -> Result:
     )
 
 
+def with_domains(result: Result) -> Result:
+    """The same result as the study with three seeds has it: problems of `tale` stand apart."""
+    own = result.rollouts
+
+    def some(is_unseen: bool) -> Rollouts:
+        at = [n for n, part in enumerate(own.parts) if part.startswith("tale") == is_unseen]
+        return Rollouts(
+            problems=tuple(own.problems[n] for n in at),
+            parts=tuple(own.parts[n] for n in at),
+            confidence=tuple(own.confidence[n] for n in at),
+            right=tuple(own.right[n] for n in at),
+            answer_class=tuple(own.answer_class[n] for n in at),
+        )
+
+    return replace(result, rollouts=some(False), out_of_domain=some(True))
+
+
 def world_scored(world: World, source: Source) -> Any:
     """The rollouts of a world."""
     from calibration.metrics.scores import ScoredRollouts

@@ -170,7 +170,7 @@ def test_weights_gain_where_they_break_the_majority(every_result: Sequence[Resul
         right=((1, 0, 0), (1, 0, 0)),
         answer_class=((0, 1, 1), (0, 1, -1)),
     )
-    assert weights_gain([replace(result, rollouts=votes)]).tolist() == [1.0, 0.0]
+    assert weights_gain([replace(result, rollouts=votes)]).tolist() == [[1.0, 0.0]]
 
 
 def test_votes_are_compared_among_runs_with_the_most_rollouts(

@@ -9,11 +9,12 @@ import pytest
 from calibration.metrics.estimates import Estimate
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.measuring.markers import Category
+from studies.paper.repeated import runs_of
 from studies.paper.report.results_index import ResultsIndex, benchmark_of, mean_of, source_of
-from studies.paper.report.write import REPEATED, SECTIONS, write_report
+from studies.paper.report.write import REPEATED, SECTIONS, other_base_sections, write_report
 from studies.paper.result import Result
 from studies.paper.runs import repeated_runs, run_named
-from tests.studies.paper.made_results import N_PROBLEMS, made_result, silent
+from tests.studies.paper.made_results import N_PROBLEMS, made_result, silent, with_domains
 
 pytestmark = pytest.mark.slow
 
@@ -247,7 +248,7 @@ def repeated_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three seeds of some methods."""
     folder = tmp_path_factory.mktemp("repeated")
     names = {"base", "grpo", "rlcm", "rlcr", "final-margin", "rlcm-authors"}
-    made = [made_result(run) for run in repeated_runs() if run.method in names]
+    made = [with_domains(made_result(run)) for run in repeated_runs() if run.method in names]
     results = keep(folder / "results", made)
     return write_report(results, folder / "all.md", repeated_runs(), REPEATED, "Every method")
 
@@ -275,8 +276,41 @@ def test_what_is_out_of_domain_stands_beside_the_trained_kinds(repeated_page: Pa
     assert "trained kinds<br>accuracy" in text
     assert "out of domain<br>ECE" in text
     own = [made_result(run) for run in repeated_runs() if run.method == "grpo"]
-    expected = np.mean([result.rollouts.scored("tale").correct_R.mean() for result in own])
-    assert float(row(text, "GRPO")[3]) == pytest.approx(expected, abs=0.2)
+    count = min(len(one) for result in own for one in result.rollouts.right)
+    for place, family in ((0, ("tale",)), (3, ("dial", "total"))):
+        right = [
+            np.mean(
+                [
+                    row[:4]
+                    for row, part in zip(one.right, one.parts, strict=True)
+                    if part.startswith(family)
+                ]
+            )
+            for one in (result.rollouts for result in own)
+        ]
+        assert count == 4
+        assert float(row(text, "GRPO")[place]) == pytest.approx(np.mean(right), abs=5e-4)
+    assert "tale" not in block(repeated_page, "main"), "no other table pools them"
+
+
+def test_a_result_without_problems_out_of_domain_is_refused(tmp_path: Path) -> None:
+    made = [made_result(run) for run in repeated_runs()[:2]]
+    results = keep(tmp_path / "results", made)
+    with pytest.raises(RequestRefused, match="base-0 has no problems out of domain: make the run"):
+        write_report(results, tmp_path / "all.md", repeated_runs(), REPEATED)
+
+
+def test_the_page_of_another_base_model_has_only_its_own_runs(tmp_path: Path) -> None:
+    runs = tuple(runs_of("base,grpo,rlcm"))
+    results = keep(tmp_path / "results", [with_domains(made_result(run)) for run in runs[:4]])
+    page = write_report(results, tmp_path / "other.md", runs, other_base_sections(runs), "Another")
+    assert "Qwen3-4B-Instruct-2507" in block(page, "setting")
+    assert "Not run yet: grpo-1" in block(page, "runs")
+    for method in ("RLCR", "C²GSPG", "Final-Brier"):
+        assert method not in page.read_text()
+    assert not {"lambda", "brier", "ablation", "regulariser"} & set(
+        re.findall(r"<!-- begin ([a-z-]+) -->", page.read_text())
+    )
 
 
 def test_phrases_and_votes_at_budgets_are_read_from_the_results(repeated_page: Path) -> None:

@@ -1,3 +1,4 @@
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -5,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from studies.paper.primary.design import TEMPERATURE, PrimaryRun
-from studies.paper.primary.problems import write_problems
+from studies.paper.primary.problems import is_out_of_domain, write_problems
 from studies.paper.primary.running import PrimaryStudy, Running
 from studies.paper.repeated import PRIMARY_CONFIG, repeated_study, runs_of
 from studies.paper.runs import (
@@ -119,6 +120,14 @@ def test_the_second_study_trains_and_tests_as_the_primary_comparison_does(tmp_pa
     assert replace(settings, data=same.data) == same
     assert settings.data.source == str(tmp_path / "out/problems/train.jsonl")
     assert (study.temperature, study.rollouts) == (TEMPERATURE, 8)
+    asked = [
+        Path(file).read_text().splitlines()
+        for file in (study.benchmark, study.out_of_domain, tmp_path / "out/problems/test.jsonl")
+    ]
+    trained, unseen, every = asked
+    assert sorted(trained + unseen) == sorted(every)
+    assert (len(trained), len(unseen)) == (300, 70)
+    assert all(is_out_of_domain(json.loads(line)["id"]) for line in unseen)
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}
     repeated_study(tmp_path / "out", tmp_path / "results", "runs/other")
     assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.*")}

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from rlcm_serve.evaluation.measuring.measures import Controlled, Origin
 from rlcm_serve.evaluation.sources import Source
 from studies.paper.commands import Stages
 from studies.paper.result import Result, read_results
 from studies.paper.runs import repeated_runs, run_named
 from studies.paper.stages import PROBE_PROBLEMS, Running, Study, _curves
-from tests.rlcm_serve.evaluation.measured import measured_run
+from tests.rlcm_serve.evaluation.measured import MeasuredRun, measured_run
 from training.errors import TrainingRefused
 
 CONFIG = """
@@ -321,6 +322,38 @@ def test_a_study_with_one_probe_for_all_makes_it_for_every_method_that_a_probe_r
         "1.0",
         "state",
     )
+
+
+def test_problems_out_of_domain_stand_apart_and_exits_are_certified_at_regret(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def evaluated(_: str) -> object:
+        names = ("trained-kinds", "out-of-domain")
+        return measured_run(benchmarks=names, sources=(Source.PROBE,), n_problems=6)
+
+    def fitted(recorded: object, alphas: tuple[float, ...], risks: tuple[str, ...]) -> object:
+        assert recorded == "trained-kinds"
+        origin = Origin(fitted_on=3)
+        return (Controlled(Source.PROBE, origin, risk, alpha) for risk in risks for alpha in alphas)
+
+    monkeypatch.setattr(MeasuredRun, "recorded", lambda _, name: name, raising=False)
+    monkeypatch.setattr("studies.paper.stages.Run", SimpleNamespace(load=evaluated))
+    monkeypatch.setattr("studies.paper.stages.fit_sources", fitted)
+    parts = {f"{name}/{n}": name for name in ("trained-kinds", "out-of-domain") for n in range(6)}
+    monkeypatch.setattr("studies.paper.stages.load", lambda _: SimpleNamespace(parts=parts))
+    world.study = replace(world.study, out_of_domain="tale.jsonl", regret=(0.1, 0.2))
+    result = finished(world, "grpo-0")
+    words = world.last_call()
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--data"] == [
+        world.study.benchmark,
+        "tale.jsonl",
+    ]
+    (benchmark,) = result.measures.benchmarks
+    assert benchmark.name == "trained-kinds"
+    assert [one.alpha for one in benchmark.controlled if one.risk == "regret"] == [0.1, 0.2]
+    assert set(result.rollouts.parts) == {"trained-kinds"}
+    assert result.out_of_domain is not None
+    assert set(result.out_of_domain.parts) == {"out-of-domain"}
 
 
 def test_a_result_of_another_design_is_refused(world: World) -> None:
