@@ -17,5 +17,6 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
-        error.filename = str(path)
+        if error.filename is not None:  # of the partial file
+            error.filename = str(path)
         raise

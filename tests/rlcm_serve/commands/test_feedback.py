@@ -76,7 +76,7 @@ def test_a_database_that_stays_busy_is_said_and_the_file_can_be_sent_again(
     assert (status, len(pauses)) == (1, TRIES - 1)
     said = " ".join(error.split())
     assert "so send the request again" in said
-    assert "line" not in said, "no line is at fault"
+    assert "of the file" not in said, "no line is at fault"
     locked.close()
     status, out, error = rlcm(f"feedback {labelling} --json")
     assert status == 0, error

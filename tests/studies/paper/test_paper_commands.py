@@ -4,7 +4,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from studies.paper.__main__ import app
+from studies.paper.result import read_results
 from studies.paper.runs import paper_runs
+from tests.studies.paper.made_results import with_domains
 
 
 def test_a_page_is_written_and_named(kept: Path, tmp_path: Path) -> None:
@@ -55,9 +57,11 @@ def test_the_runs_of_all_methods_are_listed_with_what_is_done(kept: Path) -> Non
 
 
 def test_the_page_of_every_seed_is_written_from_its_own_results(kept: Path, tmp_path: Path) -> None:
-    page = tmp_path / "all.md"
+    page, results = tmp_path / "all.md", tmp_path / "results"
+    for result in read_results(kept).values():
+        with_domains(result).write(results)
     done = CliRunner().invoke(
-        app, ["report", "--every-seed", "--results", str(kept), "--page", str(page)]
+        app, ["report", "--every-seed", "--results", str(results), "--page", str(page)]
     )
     assert done.exit_code == 0, done.output
     assert "<!-- begin domain -->" in page.read_text()
