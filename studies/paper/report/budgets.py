@@ -36,7 +36,10 @@ def budgets(index: ResultsIndex) -> Block:
 
 def budgets_over_seeds(index: ResultsIndex) -> Block:
     """The same of all seeds of each method."""
-    bands = "Intervals and bands reach from the lowest to the highest seed."
+    bands = (
+        "Intervals and bands reach from the lowest to the highest seed; of a single seed they are "
+        "95% intervals over problems."
+    )
     every = {method: index.of(method) for method in index.among(METHODS)}
     return _block(index, every, "Means over the seeds of each method", bands)
 
