@@ -12,8 +12,7 @@ from pathlib import Path
 
 from calibration.files import write_text
 from studies.paper.primary.design import RUNS, TEMPERATURE
-from studies.paper.primary.problems import is_out_of_domain as is_held_out
-from studies.paper.primary.problems import write_problems
+from studies.paper.primary.problems import is_out_of_domain, write_problems
 from studies.paper.primary.running import PrimaryStudy
 from studies.paper.result_files import design_digest
 from studies.paper.runs import PaperRun, repeated_runs
@@ -26,7 +25,7 @@ IN_DOMAIN, OUT_OF_DOMAIN = "trained-kinds", "out-of-domain"
 """Files of the test problems."""
 ALPHAS = (0.05, 0.1, 0.15, 0.2, 0.3)
 """Accepted rates of lost right answers at which exits are certified. At the usual risks, shares of
-wrong answers, nothing can be: the policies are wrong in half of the problems."""
+wrong answers, hardly any can be: the policies are wrong in half of the problems."""
 ROLLOUTS = 8
 """Of each test problem. In the primary comparison, results spread over seeds as much with 16."""
 
@@ -52,8 +51,8 @@ def repeated_study(
     """
     problems, config = out / "problems", out / "config.toml"
     write_problems(problems)
-    for name, is_kept in ((IN_DOMAIN, False), (OUT_OF_DOMAIN, True)):
-        _write_some(problems, name, is_kept)
+    for name, is_unseen in ((IN_DOMAIN, False), (OUT_OF_DOMAIN, True)):
+        _write_some(problems, name, is_unseen)
     named = f'model = "{WARM_START}"'
     settings = PRIMARY_CONFIG.read_text().replace(named, f"model = {json.dumps(model)}")
     text = f"{settings}\n[data]\nsource = {json.dumps(str(problems / 'train.jsonl'))}\n"
@@ -77,10 +76,10 @@ def repeated_study(
     )
 
 
-def _write_some(folder: Path, name: str, is_out_of_domain: bool) -> None:
+def _write_some(folder: Path, name: str, is_unseen: bool) -> None:
     """Writes the test problems that are, or are not, of the kind that training does not see."""
     lines = (folder / "test.jsonl").read_text().splitlines(keepends=True)
-    kept = (line for line in lines if is_held_out(json.loads(line)["id"]) == is_out_of_domain)
+    kept = (line for line in lines if is_out_of_domain(json.loads(line)["id"]) == is_unseen)
     write_text(folder / f"{name}.jsonl", "".join(kept))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import shutil
@@ -17,7 +16,7 @@ from safetensors.torch import save_file
 
 from calibration.files import write_text
 from calibration.traces.probe_readings import write_seen_problems
-from rlcm_serve.engine.model_files import TOKENIZER_FILES, ModelFiles
+from rlcm_serve.engine.model_files import TOKENIZER_FILES, ModelFiles, digest_files
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER
 from rlcm_serve.recording.trained import seen_problems
@@ -99,14 +98,15 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
     put aside as `NAME.former`: the service would take it for one of these weights.
     """
     out.mkdir(parents=True, exist_ok=True)
-    before = _weights(out)
+    # A folder without facts was left half written: nobody knows what its probe was made for.
+    before = _digest_weights(out) if (out / FACTS).exists() else None
     (out / FACTS).unlink(missing_ok=True)  # of a run that was extended
     if record.settings.lora is not None:
         _merge(record.base.folder, weights)
     for path in (*weights.glob("*.safetensors*"), weights / "config.json"):
         shutil.copy(path, out / path.name)
     _as_stored(out, record.base)
-    if before and before != _weights(out):
+    if before != _digest_weights(out):
         for name in (PROBE_FOLDER, FAMILIARITY_FOLDER):
             _put_aside(out / name)
     for pattern in (*TOKENIZER_FILES, _TEMPLATE, "generation_config.json"):
@@ -129,13 +129,8 @@ def _or_none(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _weights(folder: Path) -> dict[str, str]:
-    """The digest of each file of weights."""
-    digests = {}
-    for path in folder.glob("*.safetensors"):
-        with path.open("rb") as file:
-            digests[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return digests
+def _digest_weights(folder: Path) -> str:
+    return digest_files(folder.glob("*.safetensors"), folder)
 
 
 def _put_aside(folder: Path) -> None:

@@ -69,6 +69,29 @@ def test_a_probe_of_former_weights_is_put_aside(
         assert (out / f"{name}.former" / "config.json").read_text() == name
 
 
+def test_it_is_put_aside_also_if_the_export_was_killed_between(
+    tmp_path: Path, parts: tuple[Path, TrainingRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, record = parts
+    out = tmp_path / "out"
+    write_policy(weights, None, record, out)
+    (out / "probe").mkdir()
+    tensors = load_file(weights / "model.safetensors")
+    save_file({name: own + 1 for name, own in tensors.items()}, weights / "model.safetensors")
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export, "_as_stored", killed)
+        with pytest.raises(Killed):
+            write_policy(weights, None, record, out)
+    assert (out / "probe").exists()
+    write_policy(weights, None, record, out)
+    assert not (out / "probe").exists()
+    assert (out / "probe.former").exists()
+
+
 def test_a_figure_that_is_not_a_number_is_null(
     tmp_path: Path, parts: tuple[Path, TrainingRecord]
 ) -> None:

@@ -131,7 +131,7 @@ def _with_group(name: str, title: str, term: Callable[..., list[float]]) -> Meth
 
 
 def _rising(done: float) -> float:
-    """2 s / S in step s = 0 .. S - 1 of S: on average, λ is 1 - 1 / S of its value."""
+    """The factor of λ: 2s / S in step s of S, counted from 0. Its mean is 1 - 1 / S."""
     return 2 * done
 
 
