@@ -91,6 +91,10 @@ def _reading_faults(columns: Columns) -> Iterator[Fault]:
     )
     yield _negative("rollout", columns.rollout_L)
     yield _negative("tokens", columns.tokens_L)
+    yield (
+        np.full(len(columns.tokens_L), not columns.tokens_L.any()),
+        lambda _: "tokens are 0 in every row: give the tokens of each reading, which exits save",
+    )
     yield _negative("answer_tokens", columns.answer_tokens_L)
     yield _negative("confidence_tokens", columns.confidence_tokens_L)
 

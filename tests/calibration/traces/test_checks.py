@@ -292,6 +292,14 @@ def test_a_changed_value_without_a_fingerprint(
     assert message in str(error.value)
 
 
+def test_rollouts_without_any_token(bare_rows: list[dict[str, Any]]) -> None:
+    rows = [row | {"tokens": 0} for row in bare_rows if row["is_final"]]
+    with pytest.raises(TraceError, match=r"tokens are 0 in every row: give the tokens of each"):
+        check_bare(rows)
+    rows[0]["tokens"] = 1
+    assert check_bare(rows).tokens_L.sum() == 1
+
+
 def test_a_row_twice_without_numbers(bare_rows: list[dict[str, Any]]) -> None:
     with pytest.raises(TraceError, match=r"row 6 .*the same reading is also in row 1: drop one"):
         check_bare([*bare_rows, bare_rows[1]])
