@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from safetensors.torch import load_file
 
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
-from tests.training.rl.small import SMALL, small_trainer
+from tests.training.rl.small import SMALL, small_run, small_trainer
 from training.errors import TrainingRefused
 from training.rl.checkpoint import export_checkpoint
 from training.rl.folder import last_checkpoint, remember
+from training.rl.run import make_trainer
 from training.rl.settings import DataSettings, EvaluationSettings
 from training.rl.trainer.trainer import RLCMTrainer
 
@@ -73,9 +75,9 @@ def test_a_stopped_run_continues_with_the_problems_it_would_have_had(tmp_path: P
 
 def test_a_finished_run_is_extended_and_its_checkpoint_exported(tmp_path: Path) -> None:
     falling = replace(SMALL.policy, schedule="linear")
-    data = DataSettings(str(tmp_path / "problems.jsonl"))
-    remember(replace(SMALL, data=data), "digest", tmp_path)
-    small_trainer(tmp_path, steps=1, policy=falling).train()
+    begun = small_run(tmp_path, steps=1, policy=falling)
+    remember(begun.settings, begun.problems.digest, tmp_path)
+    make_trainer(begun, Console(quiet=True)).train()
     longer = small_trainer(tmp_path, steps=2, policy=falling)
     longer.train(resume_from_checkpoint=str(last_checkpoint(tmp_path / "checkpoints")))
     logged = [entry for entry in longer.state.log_history if "reward" in entry]
