@@ -47,12 +47,17 @@ class StoredShadows:
         self._counts = ShadowCounts(database)
 
     def end(self, outcome: ShadowOutcome) -> bool:
-        """Stores what came of a run; False if its answer is not stored (yet)."""
+        """Stores what came of a run; False if its answer is not stored (yet).
+
+        A run that ends after its deadline is missing, whether or not a monitor has looked by then.
+        """
         answer = outcome.answer if self._texts else None
         ended = update(ShadowRow).where(ShadowRow.id == outcome.id, ShadowRow.ended.is_(None))
         with self._database.session() as session:
+            now = self._database.now(session)
+            self._counts.close(session, ShadowRow.id == outcome.id, ShadowRow.due < now)
             values = {
-                "ended": self._database.now(session),
+                "ended": now,
                 "disagrees": outcome.disagrees,
                 "tokens": outcome.tokens,
                 "full_answer": None if answer is None else storable(answer),

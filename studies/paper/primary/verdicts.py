@@ -121,7 +121,8 @@ def aligned(
     """What was measured of each method's seeds, on the same problems in the same order.
 
     Raises:
-        RequestRefused: a run is of another design than the first one.
+        RequestRefused: a run is of another design than the first one, or its problems are not the
+            same or in another order.
     """
     runs = {method: [results[f"{method}-{seed}"] for seed in seeds] for method in methods}
     first = runs[methods[0]][0]
@@ -131,6 +132,12 @@ def aligned(
                 "results",
                 f"{one.name} was made under another design than {first.name}: delete the older "
                 "result, then its run is made again",
+            )
+        if one.measured.problems != first.measured.problems:
+            raise RequestRefused(
+                "results",
+                f"the problems of {one.name} are not those of {first.name}, in their order: delete "
+                "one of the results, then its run is made again",
             )
     return {method: [run.measured for run in own] for method, own in runs.items()}
 

@@ -107,6 +107,21 @@ def test_a_run_without_a_result_at_its_deadline_is_missing(
     assert running(database) == before
 
 
+@pytest.mark.parametrize(("late", "found"), [(0.0, "disagree"), (1.0, "missing")])
+def test_a_run_that_ends_after_its_deadline_is_missing_though_no_monitor_looked(
+    database: Database, monkeypatch: pytest.MonkeyPatch, late: float, found: str
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr(database, "now", lambda session: clock[0])
+    one = replace(given(1, random.Random(1), 1000.0), shadow=ShadowDraw(0.5, drawn=True))
+    StoredAnswers(database, DRAW).add([one])
+    clock[0] += SHADOW_DEADLINE + late
+    assert StoredShadows(database, texts=False).end(ShadowOutcome(one.id, True))
+    (level,) = running(database).values()
+    assert (level["drawn"], level[found]) == (1, 1)
+    assert running(database) == counted(database)
+
+
 def test_deleted_runs_stay_counted(database: Database) -> None:
     draw = random.Random(9)
     answers, shadows = StoredAnswers(database, DRAW), StoredShadows(database, texts=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +27,9 @@ REGRET = replace(RISK, risk="regret")
 
 
 def shadowed(number: int, **changes: object) -> GivenAnswer:
-    """An answer under `regret` with a shadow run."""
-    base = replace(answer(number), risk="regret", shadow=ShadowDraw(1.0, drawn=True))
+    """An answer under `regret` with a shadow run, given just now."""
+    shadow = ShadowDraw(1.0, drawn=True)
+    base = replace(answer(number), risk="regret", shadow=shadow, time=time.time())
     return replace(base, **changes)  # type: ignore[arg-type]
 
 

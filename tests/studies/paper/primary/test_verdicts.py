@@ -109,6 +109,16 @@ def test_runs_of_two_designs_are_not_compared(results: dict[str, PrimaryResult])
         verdicts(results | {"rlcm-3": other}, SEEDS, number=20)
 
 
+def test_runs_of_problems_in_another_order_are_not_compared(
+    results: dict[str, PrimaryResult],
+) -> None:
+    measured = results["rlcm-3"].measured
+    turned = replace(measured, problems=measured.problems[::-1])
+    other = replace(results["rlcm-3"], measured=turned)
+    with pytest.raises(RequestRefused, match="problems of rlcm-3 are not those of grpo-0, in thei"):
+        verdicts(results | {"rlcm-3": other}, SEEDS, number=20)
+
+
 def test_out_of_domain_problems_enter_no_primary_endpoint(
     results: dict[str, PrimaryResult],
 ) -> None:
