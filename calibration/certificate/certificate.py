@@ -282,8 +282,12 @@ class Certificate:
         for name in ("format", "version", "servable"):
             content.pop(name, None)
         try:
-            if not isinstance(content["risk"], str):
-                raise TypeError(f"risk is {content['risk']!r}")
+            texts = {name: content[name] for name in ("risk", "method")}
+            texts["tested.source"] = content["tested"]["source"]
+            for name, value in texts.items():
+                if not isinstance(value, str):
+                    raise TypeError(f"{name} is {value!r}")
+                value.encode()  # not with half a surrogate pair, which nothing could write
             made = cls(
                 **{
                     **content,

@@ -108,6 +108,14 @@ def test_no_value_in_any_place_ends_in_another_error(
                 load(forged)
 
 
+@pytest.mark.parametrize("to", [["a", 1], {}, 5, None, "\ud800"], ids=repr)
+@pytest.mark.parametrize("place", [("risk",), ("method",), ("tested", "source")], ids=str)
+def test_a_text_that_is_none_is_refused(place: tuple[str, ...], to: object) -> None:
+    """It would be stored, and no list of certificates could be written any more."""
+    with pytest.raises(CertificateError):
+        load(changed("binomial", *place, to=to))
+
+
 @pytest.mark.parametrize("file", [*SHIPPED, *FORMER], ids=lambda file: f"{file.parent}/{file.stem}")
 def test_every_certificate_that_was_ever_shipped_loads(file: Path) -> None:
     assert len(SHIPPED) == 10
