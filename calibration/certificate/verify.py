@@ -29,7 +29,7 @@ from calibration.certificate.wording import (
     former_covers,
     former_does_not_cover,
 )
-from calibration.errors import CertificateError
+from calibration.errors import CalibrationError, CertificateError
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.losses import Losses
 from calibration.simulation.predictions import expected, self_labelled
@@ -101,6 +101,18 @@ def _kinds(certificate: Certificate, kinds: set[str]) -> Iterator[str]:
 def _differences(
     certificate: Certificate, traces: Traces, order: Traces | None, risk: Risk
 ) -> Iterator[str]:
+    others = [*_other_problems(certificate, traces, order)]
+    yield from others
+    try:
+        yield from _other_figures(certificate, traces, risk)
+    except CalibrationError:
+        if not others:
+            raise
+
+
+def _other_problems(
+    certificate: Certificate, traces: Traces, order: Traces | None
+) -> Iterator[str]:
     yield from _compare("calibration_digest", certificate.calibration_digest, traces.digest)
     if order is not None:
         yield from _compare("order_digest", certificate.order_digest, order.digest)
@@ -108,6 +120,9 @@ def _differences(
     yield from _compare("n_problems", certificate.n_problems, traces.n_problems)
     yield from _compare("n_units", certificate.n_units, traces.n_units)
     yield from _compare("n_rollouts", certificate.n_rollouts, traces.n_rollouts)
+
+
+def _other_figures(certificate: Certificate, traces: Traces, risk: Risk) -> Iterator[str]:
     if certificate.sequential is not None:
         certificate.sequential.require_unchanged(traces)
         certificate.design.require_labels(traces, risk)

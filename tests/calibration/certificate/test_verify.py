@@ -356,6 +356,22 @@ def test_other_traces(certificate: Certificate, world) -> None:
     assert any("alpha 0.4: risk is" in line for line in found)
 
 
+def test_other_traces_that_the_test_cannot_read(certificate: Certificate, world) -> None:
+    """A binomial test cannot read several rollouts of a problem; first of all they are others."""
+    drawn = world.draw(np.random.default_rng(5), 240)
+    other = replace(
+        drawn,
+        problem_ids=drawn.problem_ids[:120],
+        groups=(None,) * 120,
+        problem_R=np.repeat(np.arange(120), 2),
+        rollout_R=np.tile([0, 1], 120),
+    )
+    assert certificate.p_value is PValue.BINOMIAL
+    digest, rollouts = verify(certificate, other)
+    assert digest.startswith("calibration_digest is ")
+    assert rollouts.startswith("n_rollouts is 120 in the certificate, 240 from")
+
+
 def test_a_label_that_was_changed(certificate: Certificate, problems: Traces) -> None:
     correct_RC = problems.correct_RC.copy()
     correct_RC[7] ^= True
