@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from rlcm_serve.errors import RequestRefused
 
@@ -25,9 +26,8 @@ _COUNTS = frozenset(
 )
 _PATTERNS = ("pattern", "patternProperties")
 _UNIONS = ("anyOf", "oneOf")
-
-
-_UNIONS = ("anyOf", "oneOf")
+_NAMED = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose members are names of schemas, and no keywords."""
 _OTHERS = frozenset(
     {"allOf", *_UNIONS, "$ref", "$defs", "definitions", "$schema", "$id", "$comment"}
     | {"title", "description", "default", "examples", "discriminator"}
@@ -114,6 +114,9 @@ class _Combinations:
                 inner |= {(name, key): self.of(one) for key, one in value.items()}
             elif isinstance(value, dict):
                 inner[name,] = self.of(value)
+            elif isinstance(value, list):
+                parts = [one for one in value if isinstance(one, dict)]
+                inner |= {(name, str(at)): self.of(one) for at, one in enumerate(parts)}
         keywords = len(node.keys() - _OTHERS) + sum(1 + one.keywords for one in inner.values())
         return _Size(1, keywords, inner)
 
@@ -167,18 +170,25 @@ def _list(value: Any) -> list[Any]:
 
 
 def _resolved(root: Any, reference: str) -> Any:
-    """What a reference within the schema leads to; None for another one, which vLLM refuses."""
+    """What a reference within the schema leads to; None for another one, which vLLM refuses.
+
+    References are JSON pointers in a URI fragment (RFC 6901, section 6).
+    """
     node = root
-    for step in reference.removeprefix("#").split("/")[1:]:
-        node = node.get(step) if isinstance(node, dict) else None
+    for step in unquote(reference.removeprefix("#")).split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, list):
+            node = node[int(name)] if name.isdecimal() and int(name) < len(node) else None
+        else:
+            node = node.get(name) if isinstance(node, dict) else None
     return node if reference.startswith("#") else None
 
 
 def _members(node: Any) -> Iterator[tuple[str, Any]]:
-    """Every keyword of a schema with its value, and names in `$defs`, which do no harm."""
+    """Every keyword of a schema with its value."""
     if isinstance(node, dict):
         for name, value in node.items():
-            if name == "properties" and isinstance(value, dict):
+            if name in _NAMED and isinstance(value, dict):
                 for inner in value.values():
                     yield from _members(inner)
                 continue

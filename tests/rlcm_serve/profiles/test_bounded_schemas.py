@@ -44,6 +44,8 @@ def test_what_may_take_long_is_refused_wherever_it_is(part: dict[str, Any], told
         {"type": "object", "properties": {"deep": {"items": [part]}}},
         {"$ref": "#/$defs/x", "$defs": {"x": part}},
         {"anyOf": [{"type": "null"}, part]},
+        {"$ref": "#/$defs/properties", "$defs": {"properties": part}},
+        {"$ref": "#/definitions/properties", "definitions": {"properties": part}},
     ):
         with pytest.raises(RequestRefused, match=told):
             require_bounded(json.dumps(schema))
@@ -89,14 +91,28 @@ def test_what_multiplies_out_is_refused(schema: dict[str, Any]) -> None:
     for where in (
         schema,
         {"$defs": {}, **of_property("deep", schema)} if "$defs" not in schema else schema,
+        {"type": "array", "prefixItems": [schema]} if "$defs" not in schema else schema,
     ):
         with pytest.raises(RequestRefused, match="combinations of alternatives in one place"):
             require_bounded(json.dumps(where))
 
 
 @pytest.mark.parametrize(
+    ("name", "reference"),
+    [("a/b", "a~1b"), ("a~b", "a~0b"), ("a b", "a%20b"), ("%", "%25"), ("a", "a/anyOf/0")],
+)
+def test_what_multiplies_out_is_found_behind_any_reference(name: str, reference: str) -> None:
+    part = PRODUCTS[0]
+    there = {"anyOf": [part]} if reference.endswith("/0") else part
+    with pytest.raises(RequestRefused, match="combinations of alternatives in one place"):
+        require_bounded(json.dumps({"$defs": {name: there}, "$ref": f"#/$defs/{reference}"}))
+
+
+@pytest.mark.parametrize(
     "schema",
     [
+        {"$defs": {"pattern": {"type": "string"}}, "$ref": "#/$defs/pattern"},
+        {"$ref": "#/anyOf/7", "anyOf": [{"$ref": "#/anyOf/x"}, {"type": "null"}]},
         choice(300, also=5),
         {"type": "object", "properties": {f"p{n}": choice(8) for n in range(50)}},
         {"allOf": [choice(3), of_property("b", {"enum": list(range(900))})]},
