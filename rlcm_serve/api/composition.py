@@ -120,9 +120,8 @@ def build_context(
         SignatureRefused: a trusted key cannot be read.
     """
     trusted = TrustedKeys.load(settings.trusted_keys or (), settings.require_signature)
-    store = CertificateStore(database, trusted)
+    store = CertificateStore(database, trusted, serves=not settings.no_certificate)
     files = [] if settings.no_certificate else settings.certificates
-    load = Guarantees.load if settings.no_certificate else store.load
     restart_policy = RestartPolicy(hang=settings.hang_s)
     if not restarts:
         restart_policy = replace(restart_policy, attempts=0)
@@ -130,7 +129,7 @@ def build_context(
         settings.engine(),
         files,
         on_stage,
-        load,
+        store.load,
         restart_policy,
         profiles=settings.profiles or (),
         client=client,

@@ -90,13 +90,18 @@ class CertificateStore:
     Args:
         database: where they are stored.
         trusted: the keys whose signatures count, and whether a certificate needs one.
+        serves: whether certificates are served here. Otherwise none is active, though one may be
+            activated for other services and later starts.
     """
 
-    def __init__(self, database: Database, trusted: TrustedKeys = NO_KEYS) -> None:
+    def __init__(
+        self, database: Database, trusted: TrustedKeys = NO_KEYS, *, serves: bool = True
+    ) -> None:
         self.changing = asyncio.Lock()
         self.trusted = trusted
         self._evidence = Evidence(trusted)
         self._database = database
+        self._serves = serves
         self._files: dict[str, tuple[Certificate, str]] = {}
         self._warned: set[str] = set()
         self._reports = StoredReports()
@@ -425,6 +430,8 @@ class CertificateStore:
     def _active(
         self, session: Session, identities: Sequence[EngineIdentity], past: Withdrawals
     ) -> _Chosen:
+        if not self._serves:
+            return _Chosen([], [], {})
         decided = {row.id: row for row in session.scalars(select(StoredCertificate))}
         activated = _readable(row for row in decided.values() if row.state == ACTIVE)
         fitting = [one for one in activated.values() if _fit(one, identities).profiles]

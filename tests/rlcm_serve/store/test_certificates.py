@@ -48,6 +48,16 @@ def active(store: CertificateStore) -> set[str]:
     return {kept.certificate.id for kept in store.all([IDENTITY]) if kept.active}
 
 
+def test_a_service_that_serves_none_leaves_what_others_activate_alone(database: Database) -> None:
+    made, others = of_one(), CertificateStore(database)
+    own = CertificateStore(database, serves=False)
+    own.add(made, "a test")
+    others.activate(made.id, [IDENTITY])
+    assert active(others) == {made.id}
+    assert own.load([IDENTITY], []).certificates == own.current([IDENTITY]).certificates == ()
+    assert active(own) == set()
+
+
 def test_certificate_files_are_active_from_the_start(database: Database, tmp_path: Path) -> None:
     store, made = CertificateStore(database), of_one()
     guarantees = store.load([IDENTITY], [saved(made, tmp_path)])
