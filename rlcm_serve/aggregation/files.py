@@ -84,6 +84,7 @@ def written_whole(out: Path) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
+    out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f".{out.name}.partial")
     with partial.open("ab") as file:
         if not lock_descriptor(file.fileno(), blocking=False):

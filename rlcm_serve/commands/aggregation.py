@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.commands.options import JsonOption, require_other
 
 if TYPE_CHECKING:
     from rlcm_serve.aggregation.results import Summary
@@ -42,8 +42,11 @@ def aggregate(
 ) -> None:
     """Vote on rollouts from any source: one answer per problem, and its accuracy."""
     from rlcm_serve.aggregation import Rule, VoteOptions, aggregate_file
+    from rlcm_serve.aggregation.files import PIPE
 
     console = Console(stderr=True)
+    if PIPE not in (file, out):
+        require_other(out, file)
     options = VoteOptions(Rule(vote), seed, top_p, grouped)
     with _progress(console) as on_progress:
         summary = aggregate_file(

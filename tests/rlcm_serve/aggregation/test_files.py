@@ -56,6 +56,20 @@ RESULTS: list[dict[str, Any]] = [
 ]
 
 
+def test_the_rollouts_are_never_overwritten(tmp_path: Path, rlcm: Rlcm) -> None:
+    rollouts = write(tmp_path / "rollouts.jsonl", ROWS)
+    before = rollouts.read_bytes()
+    status, _, err = rlcm(f"aggregate {rollouts} --out {rollouts}")
+    assert (status, rollouts.read_bytes()) == (1, before)
+    assert "is read here and would be lost: give another file" in err
+
+
+def test_a_folder_of_the_results_is_made(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "answers.jsonl"
+    aggregate_file(write(tmp_path / "rollouts.jsonl", ROWS), out, VoteOptions())
+    assert len(out.read_text().splitlines()) == 2
+
+
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     if path.suffix == ".parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)
