@@ -52,4 +52,11 @@ def remedy_of(found: Mapping[str, Any]) -> str:
     if kind == "value_error":  # pydantic puts words before those of our validators
         return str(context["error"])
     remedy = _REMEDIES.get(kind)
-    return str(found["msg"]) if remedy is None else remedy.format_map(context)
+    if remedy is None:
+        return str(found["msg"])
+    return remedy.format_map({name: _plain(limit) for name, limit in context.items()})
+
+
+def _plain(limit: Any) -> Any:
+    """A limit as people write it: 1, not 1.0."""
+    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit

@@ -43,6 +43,10 @@ class Run:
         name, _, place = spec.rpartition("=")
         path, _, source = place.rpartition(":")
         if source not in list(Source) or not path:
+            if path and Path(path).is_dir() and not Path(place).exists():
+                raise RequestRefused(
+                    "run", f"{source!r} is not a source: give one of {', '.join(Source)}"
+                )
             path, source = place, ""
         folder = RunFolder(Path(path))
         manifest = folder.manifest()

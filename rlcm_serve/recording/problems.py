@@ -7,6 +7,8 @@ import json
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
+from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,13 +46,17 @@ class LabelledProblem:
 
         Raises:
             ValueError: `problem` or `answer` is empty, or a value is neither a text nor a number,
-                or a text is not valid Unicode.
+                or a text is not valid Unicode, or `group` or `kind` is misspelt: without them a
+                certificate would promise something else.
         """
         if not isinstance(row, dict):
             raise ValueError("not a JSON object")
         text = {key: _text(row, key) or "" for key in ("problem", "answer")}
         if missing := [key for key, value in text.items() if not value.strip()]:
             raise ValueError(f"no {' and no '.join(missing)}")
+        for key in row:
+            if (meant := _meant(key)) is not None and meant not in row:
+                raise ValueError(f"{key!r} is unknown: call it {meant!r}, or leave it out")
         problem = cls(
             id=_text(row, "id") or digest_text(text["problem"]),
             group=_text(row, "group"),
@@ -125,6 +131,13 @@ def repeated(problems: Iterable[LabelledProblem]) -> list[str]:
             found.append(one.id)
         seen.add(digest)
     return found
+
+
+@lru_cache(maxsize=1024)
+def _meant(key: str) -> str | None:
+    """The field that a misspelt one stands for, of those that a guarantee depends on."""
+    near = get_close_matches(key.lower(), ("group", "kind"), n=1, cutoff=0.8)
+    return near[0] if near else None
 
 
 def _text(row: dict[str, Any], key: str) -> str | None:

@@ -80,7 +80,7 @@ def feedback(
     for refused in total.get("refused", []):
         console.print(f"{refused['id']}: refused: {refused['why']}")
     for unknown in total.get("unknown", []):
-        console.print(f"{unknown}: unknown to this key")
+        console.print(f"{unknown}: no answer that this caller may label")
     console.print(
         f"{total.get('labelled', 0)} answers labelled, {total.get('audited', 0)} of them in the "
         f"test; {total.get('corrected', 0)} corrected, {total.get('unchanged', 0)} unchanged, "

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from rlcm_serve.core import Question
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.recording.problems import digest_text
+from rlcm_serve.recording.problems import NO_LABEL, digest_text
 
 PARQUET = ".parquet"
 """Suffix of Parquet files; every other file is JSON Lines."""
@@ -58,13 +58,19 @@ class FileQuestion:
         return cls(
             id=digest_text(problem) if id_ is None else str(id_),
             problem=problem,
-            answer=None if answer is None else str(answer),
+            answer=_label(answer),
             kind=None if kind is None else str(kind),
         )
 
     def under(self, settings: Question) -> Question:
         """The question with these settings; its own kind replaces that of the settings."""
         return replace(settings, text=self.problem, kind=self.kind or settings.kind)
+
+
+def _label(answer: Any) -> str | None:
+    """A reference answer as text; None if it is null, empty, `?`, or NaN as in a data frame."""
+    text = "" if answer is None or answer != answer else str(answer)
+    return None if text.strip() in ("", NO_LABEL) else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,6 +134,13 @@ def test_openai_clients_get_the_same_in_their_envelope(
     assert told["rlcm"]["status"] == response.status_code
 
 
+@pytest.mark.parametrize(("limit", "shown"), [(1.0, "1"), (0.25, "0.25"), (2_000_000, "2000000")])
+def test_a_limit_is_written_as_people_do(limit: float, shown: str) -> None:
+    fault = {"type": "less_than", "loc": ("body", "x"), "input": 3, "ctx": {"lt": limit}}
+    told = json.loads(response_of("/solve", RequestValidationError([fault])).body)
+    assert told["detail"] == f"x is 3: give less than {shown}"
+
+
 def test_an_error_response_is_short_however_many_faults_a_body_has() -> None:
     faults: list[dict[str, Any]] = [
         {"type": "extra_forbidden", "loc": ("body", f"f{n}"), "msg": "no", "input": value}

@@ -304,6 +304,8 @@ def test_a_run_is_named_by_its_folder_and_taken_by_its_own_source(finished: Fini
     assert (named.name, named.source) == ("base", Source.AGREEMENT)
     with pytest.raises(RequestRefused, match="no confidence by lowest-group on Dials"):
         Run.load(f"{path}:lowest-group")
+    with pytest.raises(RequestRefused, match="'lowest' is not a source: give one of probe, "):
+        Run.load(f"base={path}:lowest")
 
 
 def test_a_folder_without_figures_is_no_run(tmp_path: Path) -> None:

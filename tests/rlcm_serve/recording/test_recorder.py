@@ -404,6 +404,8 @@ def test_without_an_id_a_problem_is_known_by_its_text(tmp_path: Path) -> None:
     ("row", "why"),
     [
         ('{"problem": "x?"}', "no answer"),
+        ('{"problem": "x?", "answer": "1", "Groups": "a"}', "'Groups' is unknown: call it 'group'"),
+        ('{"problem": "x?", "answer": "1", "Kind": "a"}', "'Kind' is unknown: call it 'kind'"),
         ('{"answer": "x"}', "no problem"),
         ('{"problem": " ", "answer": null}', "no problem and no answer"),
         ('["x?", "1"]', "not a JSON object"),

@@ -25,6 +25,12 @@ def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
     assert (second.problem, second.answer, len(second.id)) == ("What is\u20282?", "2", 16)
 
 
+@pytest.mark.parametrize("answer", [None, "", " ", "?", float("nan")])
+def test_what_is_no_label_is_no_reference(answer: object) -> None:
+    assert FileQuestion.from_json({"problem": "What?", "answer": answer}).answer is None
+    assert FileQuestion.from_json({"problem": "What?", "answer": 0}).answer == "0"
+
+
 def test_a_row_that_is_no_question_is_kept_with_its_reason(tmp_path: Path) -> None:
     file = tmp_path / "questions.jsonl"
     for text, said in {
