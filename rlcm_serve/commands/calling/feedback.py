@@ -51,7 +51,8 @@ def feedback(
 ) -> None:
     """Send labels of answers to a running service.
 
-    Lines may repeat what was sent before, so an interrupted file can be sent again.
+    Lines may repeat what was sent before, so an interrupted file can be sent again. The exit status
+    is 1 if a label was not taken: its answer is unknown, or the label is refused.
     """
     total: dict[str, Any] = {}
     with client_of(service, key) as client, _opened(file) as lines:
@@ -75,7 +76,13 @@ def feedback(
             total = {name: value + total.get(name, type(value)()) for name, value in said.items()}
     if as_json:
         typer.echo(json.dumps(total))
-        return
+    else:
+        _print(total)
+    if total.get("unknown") or total.get("refused"):
+        raise typer.Exit(1)
+
+
+def _print(total: dict[str, Any]) -> None:
     console = Console(markup=False, highlight=False, soft_wrap=True)
     for refused in total.get("refused", []):
         console.print(f"{refused['id']}: refused: {refused['why']}")

@@ -84,6 +84,18 @@ def test_a_database_that_stays_busy_is_said_and_the_file_can_be_sent_again(
     assert said["labelled"] + said["unchanged"] == 1
 
 
+@pytest.mark.parametrize("options", ["", " --json"])
+def test_a_label_that_is_not_taken_is_told_by_the_status(
+    rlcm: Rlcm, labelling: Path, options: str
+) -> None:
+    with labelling.open("a") as file:
+        file.write('{"id": "none", "right": true}\n')
+    status, out, _ = rlcm(f"feedback {labelling}{options}")
+    assert status == 1
+    said = '"unknown": ["none"]' if options else "none: no answer that this caller may label"
+    assert said in out
+
+
 def test_a_faulty_label_is_named_by_its_line_in_the_file(
     rlcm: Rlcm, labelling: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
