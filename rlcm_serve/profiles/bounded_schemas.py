@@ -21,6 +21,8 @@ and does so for every sample and every forced answer, while no other request is 
 """
 _LONG = 10**15
 """Larger numbers are not printed in full."""
+_DIGITS = 10
+"""Of a place in a list; Python refuses to read numbers of thousands of digits."""
 _COUNTS = frozenset(
     f"{end}{what}" for end in ("min", "max") for what in ("Items", "Length", "Properties")
 )
@@ -178,7 +180,8 @@ def _resolved(root: Any, reference: str) -> Any:
     for step in unquote(reference.removeprefix("#")).split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         if isinstance(node, list):
-            node = node[int(name)] if name.isdecimal() and int(name) < len(node) else None
+            at = int(name) if name.isdecimal() and len(name) < _DIGITS else len(node)
+            node = node[at] if at < len(node) else None
         else:
             node = node.get(name) if isinstance(node, dict) else None
     return node if reference.startswith("#") else None

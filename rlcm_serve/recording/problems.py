@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -133,9 +132,10 @@ def repeated(problems: Iterable[LabelledProblem]) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=1024)
 def _meant(key: str) -> str | None:
     """The field that a misspelt one stands for, of those that a guarantee depends on."""
+    if len(key) > 7:  # a longer name is not near, and may be a megabyte
+        return None
     near = get_close_matches(key.lower(), ("group", "kind"), n=1, cutoff=0.8)
     return near[0] if near else None
 

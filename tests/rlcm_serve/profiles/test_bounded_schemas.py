@@ -112,6 +112,7 @@ def test_what_multiplies_out_is_found_behind_any_reference(name: str, reference:
     "schema",
     [
         {"$defs": {"pattern": {"type": "string"}}, "$ref": "#/$defs/pattern"},
+        {"$ref": f"#/anyOf/{'9' * 5000}", "anyOf": [{"type": "null"}]},
         {"$ref": "#/anyOf/7", "anyOf": [{"$ref": "#/anyOf/x"}, {"type": "null"}]},
         choice(300, also=5),
         {"type": "object", "properties": {f"p{n}": choice(8) for n in range(50)}},
