@@ -76,8 +76,8 @@ def verify(
     Raises:
         CertificateError: the traces have another fingerprint than the certificate, or the
             certificate was made in the order of names.
-        CalibrationError: the loss is missing, a problem has too few rollouts, or a label that the
-            test reads is missing.
+        CalibrationError: the loss is missing, or the test cannot be run on the certificate's own
+            traces. With other traces, what stops the test is one of the differences.
     """
     if certificate.ordered_by != CONTENT:
         raise CertificateError(
@@ -105,9 +105,10 @@ def _differences(
     yield from others
     try:
         yield from _other_figures(certificate, traces, risk)
-    except CalibrationError:
+    except CalibrationError as error:
         if not others:
             raise
+        yield f"the test cannot be run on these traces: {error}"
 
 
 def _other_problems(

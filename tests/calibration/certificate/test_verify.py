@@ -367,9 +367,17 @@ def test_other_traces_that_the_test_cannot_read(certificate: Certificate, world)
         rollout_R=np.tile([0, 1], 120),
     )
     assert certificate.p_value is PValue.BINOMIAL
-    digest, rollouts = verify(certificate, other)
+    digest, rollouts, reason = verify(certificate, other)
     assert digest.startswith("calibration_digest is ")
     assert rollouts.startswith("n_rollouts is 120 in the certificate, 240 from")
+    assert reason.startswith("the test cannot be run on these traces: ")
+
+
+def test_labels_that_were_removed(certificate: Certificate, problems: Traces) -> None:
+    unlabelled = replace(problems, unlabelled_P=np.arange(problems.n_problems) == 7)
+    digest, reason = verify(certificate, unlabelled)
+    assert digest.startswith("calibration_digest is ")
+    assert "have no label" in reason or "has no label" in reason
 
 
 def test_a_label_that_was_changed(certificate: Certificate, problems: Traces) -> None:
