@@ -108,12 +108,14 @@ async def record(
     plan: EvaluationPlan, console: Console, open_recorders: OpenRecorders
 ) -> EngineIdentity:
     """Records the rollouts that the folder does not hold yet; returns the engine's identity."""
+    plan.folder.require_same(_settings(plan))  # before minutes go into starting the engine
     extractors = [benchmark.grader.extractor for benchmark in plan.benchmarks]
     build = partial(_recorders, extractors, plan.answers, plan.sources)
     async with open_recorders(plan.settings, build, console) as (identity, recorders):
         for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
             await recorder.check_all(benchmark.problems)
-        plan.folder.begin(_manifest(plan, identity))
+        engine = plain_manifest(engine=identity.to_json())
+        plan.folder.begin(_settings(plan) | engine)
         for recorder, benchmark in zip(recorders, plan.benchmarks, strict=True):
             await _record(recorder, benchmark, plan, console)
     return identity
@@ -127,13 +129,12 @@ def _recorders(
     yield [EvaluationRecorder(engine, extractor, answers, sources) for extractor in extractors]
 
 
-def _manifest(plan: EvaluationPlan, identity: EngineIdentity) -> dict[str, Any]:
+def _settings(plan: EvaluationPlan) -> dict[str, Any]:
     """The settings that all rollouts in a folder share; rollouts and benchmarks may be added."""
     return plain_manifest(
         format="rlcm-evaluation",
         version=1,
         model=plan.settings.model,
-        engine=identity.to_json(),
         source=plan.source,
         sources=sorted(plan.sources),
         answers=plan.answers,

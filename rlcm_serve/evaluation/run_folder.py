@@ -161,13 +161,24 @@ class RunFolder:
         Raises:
             RequestRefused: the folder holds a run with other settings; the message names them.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise RequestRefused("out", f"{self.path} is a file: give a folder for the run")
+        self.require_same(manifest)
         if not self._manifest.exists():
             self.path.mkdir(parents=True, exist_ok=True)
             write_text(self._manifest, json.dumps(manifest, indent=2) + "\n")
+
+    def require_same(self, settings: Mapping[str, Any]) -> None:
+        """Checks that a run in the folder, if there is one, has these settings.
+
+        Raises:
+            RequestRefused: it has others; the message names them. Or the path is a file.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise RequestRefused("out", f"{self.path} is a file: give a folder for the run")
+        if not self._manifest.exists():
             return
-        before, now = flat(self.manifest()), flat(manifest)
+        held = self.manifest()
+        before = flat({name: held[name] for name in settings if name in held})
+        now = flat(settings)
         differences = [
             f"{name} was {before.get(name)!r}, is {now.get(name)!r}"
             for name in {**before, **now}

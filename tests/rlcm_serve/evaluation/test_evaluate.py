@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import pytest
@@ -290,6 +290,17 @@ def test_another_engine_or_another_number_of_answers_takes_another_folder(tmp_pa
     warmer.identity = replace(warmer.identity, probe="p1")
     with pytest.raises(RequestRefused, match="engine probe was 'p0', is 'p1'"):
         run(plan_of(tmp_path), warmer)
+
+
+def test_other_settings_are_refused_before_the_engine_starts(tmp_path: Path) -> None:
+    run(plan_of(tmp_path), ScriptedEngine(*scripts()))
+
+    def never(*_: object) -> NoReturn:
+        raise AssertionError("an engine was started")
+
+    other = replace(plan_of(tmp_path), answers=4)
+    with pytest.raises(RequestRefused, match="answers was 3, is 4"):
+        asyncio.run(record(other, Console(file=io.StringIO()), never))
 
 
 def test_certificates_that_do_not_fit_are_left_out_and_it_is_said_why(finished: Finished) -> None:
