@@ -240,13 +240,15 @@ class Settings(BaseSettings):
     requests_per_minute: Count | None = _setting(
         None,
         "Limits",
-        "Questions and batches that each API key may begin per minute. Default: no limit.",
+        "Questions and batches that each API key may begin per minute; callers without a key have "
+        "no limit. Default: no limit.",
         example=600,
     )
     tokens_per_minute: Count | None = _setting(
         None,
         "Limits",
-        "Tokens of questions per minute for each API key. Default: no limit.",
+        "Tokens of questions per minute for each API key; callers without a key have no limit. "
+        "Default: no limit.",
         example=1_000_000,
     )
     max_n: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] = _setting(
