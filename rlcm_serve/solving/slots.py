@@ -20,6 +20,15 @@ def slot_of(certificate: Certificate) -> str:
     return _digest(certificate, warns)
 
 
+def setup_of(certificate: Certificate) -> str:
+    """A digest of setup, profile and procedure: what an engine must have for a certificate to fit.
+
+    Certificates of several slots have one setup if their engines compute other numbers, as of
+    another dtype. An engine serves one of them: one that it does not void, if there is any.
+    """
+    return _digest(certificate, set(EFFECTS))
+
+
 def slots_of(certificate: Certificate) -> set[str]:
     """The slot under which rows may be stored: also that of the releases that told all facts."""
     return {slot_of(certificate), _digest(certificate, set())}

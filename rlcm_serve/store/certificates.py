@@ -12,9 +12,11 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +38,7 @@ from rlcm_serve.errors import (
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import profiles_of, voided_by
 from rlcm_serve.solving.guarantees import Guarantees
-from rlcm_serve.solving.slots import slot_of, slots_of
+from rlcm_serve.solving.slots import setup_of, slot_of, slots_of
 from rlcm_serve.store.answers.restoring import Restoring, Withdrawals
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.answers.withdrawals import restore, withdrawn
@@ -130,13 +132,17 @@ class CertificateStore:
         self._reports.files = report_files
         self._evidence.files = envelopes
         with self._database.reading() as session:
-            guarantees = self._guarantees(session, identities)
+            guarantees = self._guarantees(session, identities, two_files=True)
         for id_ in guarantees.unsigned:
             _log.warning("certificate %s is not served: it has no signature of a trusted key", id_)
         return guarantees
 
     def current(self, identities: Sequence[EngineIdentity]) -> Guarantees:
-        """The guarantees that are active now, after changes of any process."""
+        """The guarantees that are active now, after changes of any process.
+
+        If another process deactivated what had replaced two files of one procedure, neither of them
+        is served.
+        """
         with self._database.reading() as session:
             return self._guarantees(session, identities)
 
@@ -314,7 +320,8 @@ class CertificateStore:
 
         Raises:
             NotFound: there is no such certificate.
-            CertificateMismatch: it was fitted on another engine; nothing changes.
+            CertificateMismatch: it was fitted on another engine, or this engine voids it and serves
+                another one of its procedure; nothing changes.
             SignatureRefused: a signature is demanded, and it has none of a trusted key.
             NotRestoring: it cannot take a withdrawn one's place: `Restoring.objection`.
         """
@@ -348,7 +355,7 @@ class CertificateStore:
             if id_ not in {one.id for one in served}:
                 raise Conflict(f"certificate {id_} is not active, so it cannot be deactivated")
             self._set_state(session, id_, WITHDRAWN)
-            return self._guarantees(session, identities)
+            return self._guarantees(session, identities, two_files=True)
 
     def restore(self, id_: str, identities: Sequence[EngineIdentity], by: str | None) -> Guarantees:
         """Puts the policies of a withdrawn certificate back, without a guarantee, and on record.
@@ -372,9 +379,17 @@ class CertificateStore:
         profiles_of(certificate, identities)  # refuses one that fits none
         if why := self._evidence.refusal(session, certificate):
             raise SignatureRefused(why)
-        row = session.get(StoredCertificate, id_)
-        if why := self._past(session).objection(certificate, None if row is None else row.added):
+        row, past = session.get(StoredCertificate, id_), self._past(session)
+        if why := past.objection(certificate, None if row is None else row.added):
             raise NotRestoring(why)
+        if voided := _fit(certificate, identities).voided:
+            setup, slot = setup_of(certificate), slot_of(certificate)
+            for served in self._active(session, identities, past).served:
+                if setup_of(served) == setup and slot_of(served) != slot:
+                    raise CertificateMismatch(
+                        f"certificate {served.id} is active for the same procedure, and no answer "
+                        f"of this engine would have the guarantee of {id_}: {voided}"
+                    )
         return certificate
 
     def _take_turns(self, session: Session) -> None:
@@ -383,8 +398,11 @@ class CertificateStore:
             table = StoredCertificate.__tablename__
             session.execute(text(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"))
 
-    def _guarantees(self, session: Session, identities: Sequence[EngineIdentity]) -> Guarantees:
-        served, unsigned, refused = self._active(session, identities, self._past(session))
+    def _guarantees(
+        self, session: Session, identities: Sequence[EngineIdentity], *, two_files: bool = False
+    ) -> Guarantees:
+        chosen = self._active(session, identities, self._past(session), two_files=two_files)
+        served, unsigned, refused = chosen
         verified = {one.id: self._evidence.verified(session, one) for one in served}
         lost = withdrawn(session, [one.digest for one in served])
         for id_, why in refused.items():
@@ -428,8 +446,22 @@ class CertificateStore:
         session.flush()
 
     def _active(
-        self, session: Session, identities: Sequence[EngineIdentity], past: Withdrawals
+        self,
+        session: Session,
+        identities: Sequence[EngineIdentity],
+        past: Withdrawals,
+        *,
+        two_files: bool = False,
     ) -> _Chosen:
+        """What this engine serves: first what gives a guarantee here, then what it voids.
+
+        Args:
+            session: of the database.
+            identities: of the engine.
+            past: the withdrawals so far.
+            two_files: take both files of one procedure, which no engine can serve. Otherwise
+                neither is taken.
+        """
         if not self._serves:
             return _Chosen([], [], {})
         decided = {row.id: row for row in session.scalars(select(StoredCertificate))}
@@ -442,16 +474,19 @@ class CertificateStore:
         ]
         chosen = _Chosen([], [], {})
         taken: set[str] = set()
-        for candidates in (fitting, files):
-            signed = [one for one in candidates if not self._evidence.refusal(session, one)]
-            chosen.unsigned.extend(one for one in candidates if one not in signed)
-            free = [one for one in signed if slot_of(one) not in taken]
+        for is_void, candidates in product((False, True), (fitting, files)):
+            alike = [one for one in candidates if bool(_fit(one, identities).voided) is is_void]
+            signed = [one for one in alike if not self._evidence.refusal(session, one)]
+            chosen.unsigned.extend(one for one in alike if one not in signed)
+            served = [one for one in signed if setup_of(one) not in taken]
             if candidates is files:
-                why = {one.id: past.objection(one, None) for one in free}
-                chosen.refused.update((id_, one) for id_, one in why.items() if one)
-            served = [one for one in free if one.id not in chosen.refused]
+                served = _without(served, {o.id: past.objection(o, None) for o in served}, chosen)
+                if not two_files:
+                    served = _without(served, _rivals(served), chosen)
+            elif is_void:  # activated for engines that compute other numbers than this one
+                served = list({setup_of(one): one for one in served}.values())
             chosen.served.extend(served)
-            taken |= {slot_of(one) for one in served}
+            taken |= {setup_of(one) for one in served}
         return chosen
 
 
@@ -492,6 +527,22 @@ def _active_in(session: Session, slot: str) -> list[StoredCertificate]:
     rows = session.scalars(select(StoredCertificate).where(StoredCertificate.state == ACTIVE)).all()
     alike = {id_ for id_, one in _readable(rows).items() if slot_of(one) == slot}
     return [row for row in rows if row.slot == slot or row.id in alike]
+
+
+def _rivals(files: Sequence[Certificate]) -> dict[str, str | None]:
+    """By id, why none of several files of one procedure is served; None for a single one."""
+    setups = {one.id: setup_of(one) for one in files}
+    count = Counter(setups.values())
+    several = "there are several certificate files for its procedure: activate one of them"
+    return {id_: several if count[setup] > 1 else None for id_, setup in setups.items()}
+
+
+def _without(
+    files: Sequence[Certificate], why: Mapping[str, str | None], chosen: _Chosen
+) -> list[Certificate]:
+    """The files for which there is no reason not to serve them; `chosen` keeps the reasons."""
+    chosen.refused.update((id_, one) for id_, one in why.items() if one)
+    return [one for one in files if not why[one.id]]
 
 
 class _Chosen(NamedTuple):

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from calibration import FULL_BUDGET, Certificate, ExitPolicy
 from calibration.errors import CertificateError
 from rlcm_serve.core import Question, Verified
-from rlcm_serve.engine.contract import EngineFacts
+from rlcm_serve.engine.contract import EngineFacts, EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
 from rlcm_serve.signing import (
     Envelope,
@@ -28,6 +28,8 @@ from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 
 OTHER_ENGINE = replace(IDENTITY, model="m1")
 FACTUAL = replace(IDENTITY, facts=EngineFacts(dtype="float32"))
+HALF = replace(IDENTITY, facts=EngineFacts(dtype="bfloat16"))
+QUANTIZED = replace(IDENTITY, facts=EngineFacts(dtype="float32", quantization="fp8"))
 EARLY = ExitPolicy(lambda_high=0.9)
 
 
@@ -182,6 +184,22 @@ def test_two_files_of_one_procedure_are_refused_unless_one_was_activated(
     assert active(store) == {of_one(0.3).id}, "what fails changes nothing"
 
 
+def test_of_two_files_of_one_procedure_none_is_served_once_another_process_deactivates(
+    database: Database, tmp_path: Path
+) -> None:
+    """An error would keep what is deactivated, and every later withdrawal from this process."""
+    files = [saved(of_one(0.1), tmp_path, "a.json"), saved(of_one(0.2), tmp_path, "b.json")]
+    store, other = CertificateStore(database), CertificateStore(database)
+    other.add(of_one(0.3), "upload")
+    other.activate(of_one(0.3).id, [IDENTITY])
+    assert store.load([IDENTITY], files).certificates == (of_one(0.3),)
+    other.deactivate(of_one(0.3).id, [IDENTITY])
+    guarantees = store.current([IDENTITY])
+    assert guarantees.certificates == ()
+    reason = guarantees.terms_for(Question("2 + 2?", alpha=0.1)).no_guarantee_reason
+    assert "several certificate files for its procedure: activate one" in (reason or "")
+
+
 def test_each_engine_has_its_own_activated_certificates(database: Database) -> None:
     here = of_one()
     there = certificate({0.1: EARLY}, fingerprint=fingerprint_of(OTHER_ENGINE))
@@ -209,6 +227,50 @@ def test_an_engine_that_computes_other_numbers_voids_the_guarantee(database: Dat
     assert kept.misfit is None
     assert (kept.voided or "").startswith("dtype is float16, the certified value is float32; start")
     assert [kept.voided for kept in store.all(None)] == [None]
+
+
+def of(identity: EngineIdentity) -> Certificate:
+    return certificate({0.1: EARLY}, fingerprint=fingerprint_of(identity))
+
+
+def test_engines_of_two_dtypes_share_a_database_and_each_serves_its_own(
+    database: Database, tmp_path: Path
+) -> None:
+    store = CertificateStore(database)
+    for identity in (FACTUAL, HALF):
+        store.add(of(identity), "job")
+    assert store.activate(of(FACTUAL).id, [FACTUAL]).given == {of(FACTUAL).id}
+    voided = store.load([HALF], [])
+    assert (voided.certificates, voided.given) == ((of(FACTUAL),), frozenset())
+    by_file = CertificateStore(database).load([HALF], [saved(of(HALF), tmp_path)])
+    assert by_file.certificates == (of(HALF),), "a file that gives a guarantee goes first"
+    store.require_activable(of(HALF).id, [HALF])
+    assert store.activate(of(HALF).id, [HALF]).given == {of(HALF).id}
+    for identity in (FACTUAL, HALF):
+        current = store.current([identity])
+        assert current.certificates == (of(identity),)
+        assert current.given == {of(identity).id}
+
+
+def test_what_gives_no_guarantee_here_does_not_replace_what_does(database: Database) -> None:
+    store = CertificateStore(database)
+    for identity in (FACTUAL, HALF):
+        store.add(of(identity), "job")
+    store.activate(of(FACTUAL).id, [FACTUAL])
+    for tried in (store.require_activable, store.activate):
+        with pytest.raises(CertificateMismatch, match=r"have the guarantee of .*: dtype is"):
+            tried(of(HALF).id, [FACTUAL])
+    assert store.current([FACTUAL]).given == {of(FACTUAL).id}
+
+
+def test_of_certificates_that_are_void_here_one_is_served(database: Database) -> None:
+    """Two other engines activated theirs; their policies serve here, without a guarantee."""
+    store = CertificateStore(database)
+    for identity in (HALF, QUANTIZED):
+        store.add(of(identity), "job")
+        store.activate(of(identity).id, [identity])
+    guarantees = store.load([FACTUAL], [])
+    assert (len(guarantees.certificates), guarantees.given) == (1, frozenset())
 
 
 def test_what_no_engine_can_be_held_to_is_refused(database: Database) -> None:
