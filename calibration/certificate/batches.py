@@ -64,6 +64,8 @@ class Batches:
         for batch in batches:
             if not isinstance(batch.n_problems, int):
                 raise TypeError(f"a batch has {batch.n_problems!r} problems")
+            if not isinstance(batch.digest, str):
+                raise TypeError(f"a batch has the digest {batch.digest!r}")
             if not all(isinstance(unit, str) for unit in batch.units):
                 raise TypeError("a unit of a batch is no text")
         return cls(values["design"], batches)

@@ -272,7 +272,8 @@ class Certificate:
         content = {name: value for name, value in values.items() if name not in ("id", "digest")}
         try:
             digest = _digest(content)
-        except ValueError as error:  # NaN: json reads it, and `save` never writes it
+            json.dumps(content, ensure_ascii=False).encode()
+        except ValueError as error:  # NaN or half a surrogate pair: json reads them
             raise CertificateError(f"the certificate is malformed ({error}): fit again") from error
         if values.get("digest") != digest or values.get("id") != digest[:12]:
             raise CertificateError(
@@ -282,12 +283,13 @@ class Certificate:
         for name in ("format", "version", "servable"):
             content.pop(name, None)
         try:
-            texts = {name: content[name] for name in ("risk", "method")}
+            texts = {name: content[name] for name in ("risk", "method", "calibration_digest")}
             texts["tested.source"] = content["tested"]["source"]
+            known = {name: content.get(name) for name in ("order_digest", "created")}
+            texts |= {name: value for name, value in known.items() if value is not None}
             for name, value in texts.items():
                 if not isinstance(value, str):
                     raise TypeError(f"{name} is {value!r}")
-                value.encode()  # not with half a surrogate pair, which nothing could write
             made = cls(
                 **{
                     **content,

@@ -15,6 +15,8 @@ What this cannot see, because it takes the traces:
   bound that is lower, but not lower than any bets on these totals could reach. These depend on the
   loss of every unit.
 - Another tested policy in the place of the served one, and whether those tested before it passed.
+- A bound on `lost`, and with another test than the binomial those on `declined` and `wrong`.
+- An order that was learned on some of the problems of the test.
 - Tokens, digests, the fingerprint, and the texts `method`, `tested.source` and `reason`.
 
 Against these, recompute the certificate from its traces (`calibration.certificate.verify`), or
@@ -42,8 +44,13 @@ from calibration.simulation.risks import ERROR, REGRET, RISKS, SELECTIVE, Risk
 from calibration.testing.betting import smallest_betting_p_value
 from calibration.testing.families import Correction
 from calibration.testing.fwer import Promise, delta_per_level
-from calibration.testing.joint import Joint, next_delta, next_most
-from calibration.testing.p_values import PValue, p_value_of_totals, upper_bound_of_totals
+from calibration.testing.joint import Joint, SideBound, next_delta, next_most
+from calibration.testing.p_values import (
+    PValue,
+    clopper_pearson_upper,
+    p_value_of_totals,
+    upper_bound_of_totals,
+)
 
 if TYPE_CHECKING:
     from calibration.certificate.certificate import Certificate
@@ -102,6 +109,9 @@ def _check_counts(made: Certificate) -> None:
         made.order_digest,
         f"null exactly if n_order_problems is 0, and that is {made.n_order_problems}",
     )
+    rule = "another one than calibration_digest: an order is learned on other problems"
+    other = made.order_digest != made.calibration_digest
+    _require(other, "order_digest", made.order_digest, rule)
     if made.fingerprint is not None:
         for name in ("samples", "vote"):
             certified = getattr(made.procedure, name)
@@ -163,25 +173,45 @@ def _check_joint_delta(made: Certificate, joint: Joint) -> None:
 def _check_joint(made: Certificate, joint: Joint) -> None:
     """Every certified level has figures that fit its own, which were checked before."""
     for bound in joint.bounds:
-        _check_per_level(made, f"joint {bound.risk}", bound.bounds)
+        name = f"joint {bound.risk}"
+        _check_per_level(made, name, bound.bounds)
         for level, upper in zip(made.levels, bound.bounds, strict=True):
             if not isinstance(level, CertifiedLevel):
                 continue
-            least = {
+            share = {
                 "declined": 1 - level.share_answered,
                 "wrong": level.share_answered - level.share_right,
-            }.get(bound.risk, 0.0)
-            _require_number(f"joint {bound.risk}", upper, least * (1 - _ROUNDING), 1)
+            }.get(bound.risk)
+            _require_number(name, upper, (share or 0.0) * (1 - _ROUNDING), 1)
             if bound.at_most is not None:
                 rule = f"the limit, {bound.at_most:g}"
-                _require(upper == bound.at_most, f"joint {bound.risk}", upper, rule)
+                _require(upper == bound.at_most, name, upper, rule)
+            if share is not None and made.p_value is PValue.BINOMIAL:
+                _check_side_bound(made, joint, bound, share, upper)
     if joint.next is not None:
         _check_per_level(made, "joint.next", joint.next.most)
         delta = next_delta(joint, made.promise, len(made.levels))
         for level, most in zip(made.levels, joint.next.most, strict=True):
             if most is not None:
                 again = next_most(joint.next.questions, level.alpha, delta)
-                _require(most == again, "joint.next.most", most, f"{again}, which follows")
+                same = isinstance(most, int) and most == again
+                _require(same, "joint.next.most", most, f"{again}, which follows")
+
+
+def _check_side_bound(
+    made: Certificate, joint: Joint, bound: SideBound, share: float, upper: float | None
+) -> None:
+    """A bound on a share of the questions follows from their number, where each counts 0 or 1."""
+    count, n, delta = round(share * made.n_units), made.n_units, joint.statement_delta
+    if bound.at_most is None:
+        again = float(clopper_pearson_upper(count, n, delta / len(made.tested.policies)))
+        rule = f"{again:.6g}, which follows from {count} of {n} questions"
+        same = math.isclose(upper or 0, again, rel_tol=_RECOMPUTED)
+        _require(same, f"joint {bound.risk}", upper, rule)
+        return
+    least = float(clopper_pearson_upper(count, n, delta))  # Holm's last hypothesis has all of it
+    rule = f"at least {least:.6g}: no test of {count} of {n} questions allows less"
+    _require(bound.at_most >= least * (1 - _RECOMPUTED), f"joint {bound.risk}", upper, rule)
 
 
 def _check_per_level(made: Certificate, field: str, values: Sequence[object]) -> None:
@@ -233,6 +263,10 @@ def _check_tested(made: Certificate) -> None:
         rows = [len(row) for row in family.weights_LT or ()]
         shape = f"{n_levels} rows of {n_policies} weights"
         _require(rows == [n_policies] * n_levels, "tested.weights", rows, shape)
+    else:
+        rule = f"null, because the correction is {family.correction.value!r}"
+        _require(family.weights_LT is None, "tested.weights", family.weights_LT, rule)
+        _require(family.graph is None, "tested.edges", family.graph, rule)
     for row in family.weights_LT or ():
         for weight in row:
             _require(_is_number(weight) and weight >= 0, "tested.weights", weight, "0 or more")

@@ -24,6 +24,7 @@ from calibration.simulation.risks import Risk
 from calibration.testing.anytime import BETS, TRUSTS
 from calibration.testing.families import Family
 from calibration.testing.fwer import Promise
+from calibration.testing.p_values import require_rate
 from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.traces import Traces
 
@@ -218,6 +219,10 @@ class Design:
         try:
             groups, fingerprint = values["groups"], values["fingerprint"]
             share = values.get("label_share")
+            for rate in (values["delta"], *values["alphas"]):
+                require_rate("delta or alpha", rate)
+            if not isinstance(values["risk"], str):
+                raise TypeError(f"risk is {values['risk']!r}")
             design = cls(
                 risk=values["risk"],
                 alphas=tuple(values["alphas"]),
@@ -225,8 +230,10 @@ class Design:
                 promise=Promise(values["promise"]),
                 procedure=Procedure(**values["procedure"]),
                 tested=Family.from_json(values["tested"]),
-                groups=groups and Groups(Average(groups["average"]), groups["max_size"]),
-                fingerprint=fingerprint and Fingerprint.from_json(fingerprint),
+                groups=None
+                if groups is None
+                else Groups(Average(groups["average"]), groups["max_size"]),
+                fingerprint=None if fingerprint is None else Fingerprint.from_json(fingerprint),
                 n_order_problems=values["n_order_problems"],
                 order_digest=values["order_digest"],
                 label_share=share and LabelShare(**share),

@@ -103,5 +103,8 @@ def level_from_json(values: Mapping[str, Any]) -> Level:
     """
     figures = dict(values)
     if not figures.pop("certified"):
-        return InfeasibleLevel(**figures)
+        level = InfeasibleLevel(**figures)
+        if not isinstance(level.reason, str) or not isinstance(level.n_too_small, bool):
+            raise TypeError(f"reason is {level.reason!r}, n_too_small is {level.n_too_small!r}")
+        return level
     return CertifiedLevel(**{**figures, "policy": ExitPolicy.from_scalars(figures["policy"])})

@@ -27,7 +27,7 @@ from calibration.certificate.certificate import Certificate, read_json
 from calibration.certificate.certify import check_splits, fit_design
 from calibration.certificate.design import FORMAT, Design
 from calibration.certificate.evaluate import resolve_risk
-from calibration.certificate.fitting.request import DesignRequest
+from calibration.certificate.fitting.request import DesignRequest, require_token_price
 from calibration.errors import CalibrationError, CertificateError
 from calibration.simulation.label_share import LabelShare, require_shares
 from calibration.simulation.predictions import predicted_losses
@@ -160,8 +160,10 @@ def certify_sequential(
         CalibrationError: there are no new problems, earlier ones are missing or changed, a group
             came in parts or is larger than declared, a problem has no label and needs one, or the
             certificate is not sequential.
-        CertificateError: the traces have another fingerprint than `start`.
+        CertificateError: the traces have another fingerprint than `start`, or its figures
+            contradict each other.
     """
+    require_token_price(token_price)
     design, counted = _state(start)
     risk = resolve_risk(start, risk)
     traces = traces.passing()
@@ -174,7 +176,25 @@ def certify_sequential(
     _require_order(design, order and order.passing(), traces)
     batches = counted.extended(traces)
     design.require_labels(batches.numbered(traces), risk)
-    return fit_design(design, traces, risk, PValue.ANYTIME, token_price, created, batches)
+    made = fit_design(design, traces, risk, PValue.ANYTIME, token_price, created, batches)
+    made.check()  # a design may have been written by hand
+    return made
+
+
+def require_others(start: Design | Certificate, traces: Traces) -> None:
+    """Refuse traces that cannot be tested: of another recording, or those that were learned from.
+
+    Raises:
+        CertificateError: the traces have another fingerprint than `start`.
+        CalibrationError: they are those that gave the order.
+    """
+    design, traces = start if isinstance(start, Design) else start.design, traces.passing()
+    design.require_traces(traces.fingerprint, f"design {design.id}")
+    if traces.digest == design.order_digest:
+        raise CalibrationError(
+            f"design {design.id} learned from these problems, so they cannot be tested: give the "
+            "traces of others"
+        )
 
 
 def drawn_problems(start: Design | Certificate, traces: Traces, risk: Risk) -> NDArray[np.bool_]:

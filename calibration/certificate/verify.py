@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.certificate import CONTENT, Certificate
+from calibration.certificate.certify import check_splits
 from calibration.certificate.evaluate import resolve_risk
 from calibration.certificate.fitting.tested import (
     Tested,
@@ -118,6 +119,10 @@ def _other_problems(
     if order is not None:
         yield from _compare("order_digest", certificate.order_digest, order.digest)
         yield from _compare("n_order_problems", certificate.n_order_problems, order.n_problems)
+        try:
+            check_splits(order, traces)
+        except CalibrationError as error:
+            yield f"the order was not learned on other problems of the same recording: {error}"
     yield from _compare("n_problems", certificate.n_problems, traces.n_problems)
     yield from _compare("n_units", certificate.n_units, traces.n_units)
     yield from _compare("n_rollouts", certificate.n_rollouts, traces.n_rollouts)

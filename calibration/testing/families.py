@@ -246,8 +246,10 @@ class Family:
             policies=tuple(ExitPolicy.from_scalars(row) for row in rows),
             correction=Correction(values["correction"]),
             source=values["source"],
-            weights_LT=weights and tuple(tuple(weights_T) for weights_T in weights),
-            graph=edges and Graph(tuple(tuple((t, w) for t, w in edge) for edge in edges)),
+            weights_LT=None if weights is None else tuple(tuple(row) for row in weights),
+            graph=None
+            if edges is None
+            else Graph(tuple(tuple((t, w) for t, w in edge) for edge in edges)),
         )
 
 

@@ -75,7 +75,8 @@ class NextQuestions:
     most: tuple[int | None, ...] = ()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.questions, int) or not 1 <= self.questions <= MAX_NEXT:
+        whole = isinstance(self.questions, int) and not isinstance(self.questions, bool)
+        if not whole or not 1 <= self.questions <= MAX_NEXT:
             raise CalibrationError(
                 f"the next {self.questions} questions: give a whole number from 1 to {MAX_NEXT:,}"
             )

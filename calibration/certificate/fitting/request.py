@@ -66,10 +66,7 @@ class DesignRequest:
             CalibrationError: an argument is unknown or out of range.
         """
         require_rate("delta", delta)
-        if not 0 <= token_price <= 1:
-            raise CalibrationError(
-                f"token_price is {token_price}: give a share of the questions, 0 to 1"
-            )
+        require_token_price(token_price)
         return cls(
             risk=risk_named(risk) if isinstance(risk, str) else risk,
             alphas=check_alphas(alphas),
@@ -157,6 +154,14 @@ def parse_choice(name: str, kind: type[Name], value: str, *others: str) -> Name:
     except ValueError:
         known = ", ".join((*others, *kind))
         raise CalibrationError(f"{name} {value!r} is unknown: give one of {known}") from None
+
+
+def require_token_price(token_price: float) -> None:
+    """Raises CalibrationError for a price that is no share, including NaN."""
+    if not 0 <= token_price <= 1:
+        raise CalibrationError(
+            f"token_price is {token_price}: give a share of the questions, 0 to 1"
+        )
 
 
 def check_alphas(alphas: Sequence[float]) -> tuple[float, ...]:

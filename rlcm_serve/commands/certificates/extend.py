@@ -84,10 +84,11 @@ def labels(
     """
     from calibration import read_traces
     from calibration.certificate.evaluate import resolve_risk
-    from calibration.certificate.sequential import drawn_problems, read_start
+    from calibration.certificate.sequential import drawn_problems, read_start, require_others
     from calibration.simulation.labels import labels_needed
 
     begun, recorded = read_start(start), read_traces(traces, keep_unlabelled=True)
+    require_others(begun, recorded)
     risk = resolve_risk(begun, risk_of(begun, loss))
     needed_P = labels_needed(recorded, begun.tested.policies, risk, begun.procedure)
     if begun.label_share is not None:

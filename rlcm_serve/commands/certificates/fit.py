@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 NOTHING_CERTIFIED = 3
 """Exit status of a fit that certified no level; the certificate is written nonetheless."""
+LONGEST_KIND = 40
+"""Characters of a kind in a file's name."""
 
 
 def fit(
@@ -205,10 +207,10 @@ def _files(certificates: list[Certificate], out: Path) -> list[Path]:
 
 def _file_name(kind: str) -> str:
     """A kind as a part of a file's name; a short digest replaces what not every system allows."""
-    plain = re.sub(r"[^\w.-]+", "-", kind, flags=re.ASCII)
+    plain = re.sub(r"[^\w.-]+", "-", kind, flags=re.ASCII)[:LONGEST_KIND]
     if plain == kind:
         return kind
-    return f"{plain[:40]}-{hashlib.sha256(kind.encode()).hexdigest()[:6]}"
+    return f"{plain}-{hashlib.sha256(kind.encode()).hexdigest()[:6]}"
 
 
 def order_of(recorded: Traces, order: Path | None, probe: Path | None) -> Traces | None:

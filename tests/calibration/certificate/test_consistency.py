@@ -116,6 +116,97 @@ def test_a_text_that_is_none_is_refused(place: tuple[str, ...], to: object) -> N
         load(changed("binomial", *place, to=to))
 
 
+@pytest.mark.parametrize(
+    ("place", "to"),
+    [
+        (("created",), 5),
+        (("created",), "\ud800"),
+        (("calibration_digest",), 5),
+        (("calibration_digest",), "\ud800"),
+        (("order_digest",), {}),
+        (("fingerprint", "device"), "\ud800"),
+        (("tested", "weights"), []),
+    ],
+    ids=str,
+)
+def test_what_no_list_of_certificates_could_show_is_refused(
+    place: tuple[Any, ...], to: object
+) -> None:
+    with pytest.raises(CertificateError):
+        load(changed("binomial", *place, to=to))
+
+
+@pytest.mark.parametrize(("name", "to"), [("reason", 5), ("reason", "\ud800"), ("n_too_small", 1)])
+def test_why_a_level_is_not_certified_is_text(world, name: str, to: object) -> None:
+    traces = world.draw(np.random.default_rng(2), 120)
+    content = json.loads(json.dumps(certify(traces, alphas=(0.01, 0.4)).to_json()))
+    assert not content["levels"][0]["certified"]
+    content["levels"][0][name] = to
+    with pytest.raises(CertificateError):
+        load(content)
+
+
+@pytest.mark.parametrize("method", ["holm", "bonferroni"])
+@pytest.mark.parametrize("to", [[], [[1]], "", 0, False, {}], ids=repr)
+@pytest.mark.parametrize("name", ["weights", "edges"])
+def test_only_a_graph_has_weights_and_edges(world, method: str, name: str, to: object) -> None:
+    traces = world.draw(np.random.default_rng(2), 120)
+    content = json.loads(json.dumps(certify(traces, alphas=(0.4,), method=method).to_json()))
+    content["tested"][name] = to
+    content["smallest_certifiable_alpha"] = 0.15
+    with pytest.raises(CertificateError):
+        load(content)
+
+
+def test_an_order_learned_on_the_problems_of_the_test_is_refused() -> None:
+    digest = PLAIN["binomial"]["calibration_digest"]
+    with pytest.raises(CertificateError, match=r"order_digest is .* is learned on other problems"):
+        load(changed("binomial", "order_digest", to=digest))
+
+
+def joined(world, limits: dict[str, float | None]) -> dict[str, Any]:
+    """A certificate of a binomial test, with these statements that hold jointly."""
+    traces = world.draw(np.random.default_rng(2), 400)
+    made = certify(traces, alphas=(0.45,), delta=0.2, bounds=limits, next_questions=50)
+    assert made.p_value is PValue.BINOMIAL
+    assert made.levels[0].certified
+    content: dict[str, Any] = json.loads(json.dumps(made.to_json()))
+    assert load(content) == made
+    return content
+
+
+@pytest.mark.parametrize("share", [0.999, 1.001])
+@pytest.mark.parametrize("number", [0, 1], ids=["declined", "wrong"])
+def test_a_joint_bound_follows_from_the_number_of_questions(
+    world, number: int, share: float
+) -> None:
+    forged = joined(world, {"declined": None, "wrong": None})
+    forged["joint"]["bounds"][number]["bounds"][0] *= share
+    with pytest.raises(CertificateError, match=r"which follows from .* of 360 questions"):
+        load(forged)
+
+
+def test_a_joint_limit_is_no_smaller_than_its_test_allows(world) -> None:
+    forged = joined(world, {"declined": 0.95})
+    declined = 1 - forged["levels"][0]["share_answered"]
+    limit = declined + 1e-3
+    bound = forged["joint"]["bounds"][0]
+    bound["at_most"], bound["bounds"][0] = limit, limit
+    forged["covers"] = forged["covers"].replace("0.95", f"{limit:g}")
+    with pytest.raises(CertificateError, match="of 360 questions allows less"):
+        load(forged)
+
+
+@pytest.mark.parametrize(("name", "to"), [("questions", True), ("most", float)])
+def test_next_questions_are_whole_numbers(world, name: str, to: Any) -> None:
+    forged = joined(world, {"declined": None})["joint"]["next"]
+    content = joined(world, {"declined": None})
+    forged[name] = [to(most) for most in forged["most"]] if name == "most" else to
+    content["joint"]["next"] = forged
+    with pytest.raises(CertificateError):
+        load(content)
+
+
 @pytest.mark.parametrize("file", [*SHIPPED, *FORMER], ids=lambda file: f"{file.parent}/{file.stem}")
 def test_every_certificate_that_was_ever_shipped_loads(file: Path) -> None:
     assert len(SHIPPED) == 10

@@ -175,6 +175,33 @@ def test_an_edited_design_is_refused(design: Design, tmp_path: Any) -> None:
         Design.from_json({**values, "groups": {"average": "nonsense"}})
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("delta", None),
+        ("delta", 1.5),
+        ("alphas", ["x"]),
+        ("risk", []),
+        ("groups", {}),
+        ("n_order_problems", 5),
+    ],
+)
+def test_a_design_of_impossible_values_makes_no_certificate(
+    traces: Traces, design: Design, name: str, value: object
+) -> None:
+    """Whoever edits a file can compute its digest."""
+    content = {**json.loads(json.dumps(design.to_json())), name: value}
+    digest = hashlib.sha256(canonical_json(content)).hexdigest()
+    with pytest.raises(CalibrationError):
+        certify_sequential(traces, Design.from_json({**content, "digest": digest}))
+
+
+@pytest.mark.parametrize("price", [-1.0, 1.5, float("nan")])
+def test_a_token_price_is_a_share(traces: Traces, design: Design, price: float) -> None:
+    with pytest.raises(CalibrationError, match="token_price is"):
+        certify_sequential(traces, design, token_price=price)
+
+
 def test_a_design_depends_on_no_label(traces: Traces, design: Design) -> None:
     relabelled = replace(
         traces, correct_RC=~traces.correct_RC, answer_class_RC=1 - traces.answer_class_RC

@@ -380,6 +380,15 @@ def test_labels_that_were_removed(certificate: Certificate, problems: Traces) ->
     assert "have no label" in reason or "has no label" in reason
 
 
+def test_an_order_that_was_learned_on_some_problems_of_the_test(problems: Traces) -> None:
+    parts = problems.split(0.5)
+    made = certify(parts[0], order=parts[1], method="split")
+    assert verify(made, parts[0], order=parts[1]) == []
+    forged = replace(made, order_digest=problems.digest, n_order_problems=problems.n_problems)
+    found = verify(forged, parts[0], order=problems)
+    assert any("not learned on other problems" in one for one in found), found
+
+
 def test_a_label_that_was_changed(certificate: Certificate, problems: Traces) -> None:
     correct_RC = problems.correct_RC.copy()
     correct_RC[7] ^= True
