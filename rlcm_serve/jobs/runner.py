@@ -85,7 +85,7 @@ class JobRunner:
         self._limits = limits
 
     async def run(self, job: Calibration) -> None:
-        """Runs a job until it is done or has failed.
+        """Runs a job until it is done or has failed, or another process moves it on.
 
         Raises:
             DatabaseRefused: the database cannot be reached; the job keeps its state.
@@ -98,8 +98,10 @@ class JobRunner:
             await self._fit(job)
         except DatabaseRefused:
             raise
+        except Conflict as error:  # its state is another process's by now
+            _log.warning("%s: another process goes on with it, or cancelled it", error)
         except (RlcmError, CalibrationError) as error:
-            await self._fail(job, error)  # leaves a cancelled job as it is
+            await self._fail(job, error)
 
     async def _record(self, job: Calibration) -> None:
         begun = job.state is JobState.RECORDING

@@ -20,6 +20,7 @@ from rlcm_serve.jobs import CalibrationJobs, calibration_jobs, runner
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.fitting import Fitted
 from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
@@ -29,6 +30,7 @@ from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 from rlcm_serve.store.running.leases import Leases
+from rlcm_serve.store.running.recording_rows import RecordingRows
 from tests.rlcm_serve.jobs.problem_engine import WRONG, ProblemEngine, problems
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 from tests.rlcm_serve.store.test_restoring import withdraw
@@ -402,6 +404,27 @@ async def test_a_process_that_stalled_notices_that_another_took_over(database: D
         here.engine.hold(0)
         taken.release(job)
         assert (await here.ended(job)).state is JobState.DONE
+
+
+async def test_a_process_that_comes_back_late_does_not_fail_the_job_of_another(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its recordings were waiting for the database while another process took the job over."""
+    here = Running(database, ProblemEngine(), FitLimits())
+    await here.service.start()
+    late = runner.JobRunner(database, here.service, here.store, 4, FitLimits())
+    late.jobs.create("cal_x", REQUEST, PROBLEMS)
+    job = late.jobs.get("cal_x")
+    append = RecordingRows.append
+
+    def append_late(rows: RecordingRows, recording: RecordedRollout) -> None:
+        late.jobs.move(job, (JobState.RECORDING,), JobState.FITTING)
+        append(rows, recording)
+
+    monkeypatch.setattr(RecordingRows, "append", append_late)
+    await late.run(job)
+    here.service.stop()
+    assert late.jobs.get("cal_x").state is JobState.FITTING
 
 
 async def test_of_many_requests_to_delete_a_job_one_cancels_and_one_deletes_it(
