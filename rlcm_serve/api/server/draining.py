@@ -14,6 +14,10 @@ from rlcm_serve.api.access import METRICS_PATH, is_open
 from rlcm_serve.api.error_responses import OPENAI_PREFIX, document_of, response_of
 from rlcm_serve.errors import NotReady, RlcmError
 
+RESPONSES_PATH = "/v1/responses"
+_NUMBERED = b'"sequence_number":'
+"""In each event of `RESPONSES_PATH` once; in a text the quotes would be escaped."""
+
 
 class Draining:
     """The running requests, and whether new ones are accepted. Belongs to one event loop."""
@@ -117,6 +121,7 @@ class Answer:
         self._send = send
         self._is_last = is_last
         self._media_type: str | None = None
+        self._n_numbered = 0
         self.is_complete = False
 
     async def send(self, message: Message) -> None:
@@ -127,6 +132,7 @@ class Answer:
                 headers["Connection"] = "close"
             self._media_type = headers.get("content-type", "")
         elif message["type"] == "http.response.body":
+            self._n_numbered += message.get("body", b"").count(_NUMBERED)
             self.is_complete = not message.get("more_body", False)
         await self._send(message)
 
@@ -138,13 +144,24 @@ class Answer:
         if self._media_type is None:
             await response_of(self._path, error)(scope, receive, self.send)
         elif self._media_type.startswith("text/event-stream") and not self.is_complete:
-            last = _last_event(self._path, error)
+            last = _last_event(self._path, error, self._n_numbered)
             await self.send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-def _last_event(path: str, error: RlcmError) -> bytes:
-    """The error as the last event of a stream; the newlines end an incomplete event."""
+def _last_event(path: str, error: RlcmError, number: int) -> bytes:
+    """The error as the last event of a stream; the newlines end an incomplete event.
+
+    Args:
+        path: of the request.
+        error: why the stream ends.
+        number: of the event, where events are numbered.
+    """
     found = document_of(error)
+    if path == RESPONSES_PATH:
+        body = found.openai_error()["error"]
+        named = {name: body[name] for name in ("code", "message", "param")}
+        event = {"sequence_number": number, "type": "error", **named, "error": body}
+        return f"\n\nevent: error\ndata: {json.dumps(event)}\n\n".encode()
     if path.startswith(OPENAI_PREFIX):
         return f"\n\ndata: {json.dumps(found.openai_error())}\n\n".encode()
     return f"\n\nevent: error\ndata: {json.dumps(found.document())}\n\n".encode()

@@ -145,6 +145,17 @@ async def test_a_stream_for_openai_clients_ends_in_their_envelope() -> None:
     assert json.loads(data.removeprefix("data: "))["error"]["code"] == "not_ready"
 
 
+async def test_a_stream_of_numbered_events_ends_with_the_next_one() -> None:
+    begun = b'event: response.created\ndata: {"sequence_number":0,"type":"response.created"}\n\n'
+    text = rb'event: x\ndata: {"sequence_number":1,"delta":"{\"sequence_number\":7}"}'
+    sent = await cut(Waiting("text/event-stream", begun + text), "/v1/responses")
+    event, data = sent[-1]["body"].decode().strip().split("\n")
+    assert event == "event: error"
+    found = json.loads(data.removeprefix("data: "))
+    assert (found["type"], found["sequence_number"]) == ("error", 2)
+    assert (found["code"], found["error"]["code"]) == ("not_ready", "not_ready")
+
+
 async def test_another_stream_is_left_without_an_end() -> None:
     sent = await cut(Waiting("application/x-ndjson", b"{}\n"))
     assert sent[-1] == {"type": "http.response.body", "body": b"{}\n", "more_body": True}
