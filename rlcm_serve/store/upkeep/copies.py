@@ -96,14 +96,22 @@ def _require_unused(target: Path) -> None:
 
 
 def _set_aside(target: Path) -> Path | None:
-    """Renames a database with the files beside it, which must not meet another database."""
+    """Keeps a database under another name, too, and the files beside it under that one alone.
+
+    These must not meet another database. The database itself is replaced in one step, so that a
+    kill leaves the old one or the new one: a service would begin with an empty one.
+    """
     if not target.exists():
         for ending in _BESIDE:
             target.with_name(target.name + ending).unlink(missing_ok=True)
         return None
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     kept = target.with_name(f"{target.name}.replaced-{moment}")
-    for ending in (*_BESIDE, ""):
+    try:
+        kept.hardlink_to(target)
+    except OSError:  # not every file system has links
+        target.rename(kept)
+    for ending in _BESIDE:
         beside = target.with_name(target.name + ending)
         if beside.exists():
             beside.rename(kept.with_name(kept.name + ending))

@@ -16,6 +16,7 @@ from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.store.caller import Scope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
+from rlcm_serve.store.upkeep import copies
 from rlcm_serve.store.upkeep.check import check_file
 from rlcm_serve.store.upkeep.copies import back_up, restore
 from tests.rlcm_serve.command_line import Rlcm
@@ -109,6 +110,23 @@ def test_a_backup_comes_back_and_the_old_file_is_kept(file: Path, tmp_path: Path
     assert names(kept) == ["first", "second"]
     file.unlink()
     assert restore(tmp_path / "copy.db", file) is None
+    assert names(file) == ["first"]
+
+
+def test_a_restore_that_is_killed_leaves_the_old_database(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service would begin with an empty one: without keys, and without withdrawals."""
+    back_up(file, tmp_path / "copy.db")
+    set_aside = copies._set_aside
+
+    def killed(target: Path) -> Path | None:
+        set_aside(target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(copies, "_set_aside", killed)
+    with pytest.raises(KeyboardInterrupt):
+        restore(tmp_path / "copy.db", file)
     assert names(file) == ["first"]
 
 
