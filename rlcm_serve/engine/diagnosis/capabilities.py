@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlcm_serve.engine.diagnosis.findings import Findings, Refused
-from rlcm_serve.engine.diagnosis.model import Examined
+from rlcm_serve.engine.diagnosis.model import Examined, note_context
 from rlcm_serve.engine.launch import EngineSettings, configure
 from rlcm_serve.engine.worker.facts import EngineFacts, facts_of
 from rlcm_serve.engine.worker.hooks import SUPPORTED, check_hooks
@@ -36,7 +36,12 @@ def examine_vllm(settings: EngineSettings, examined: Examined, findings: Finding
         else:
             findings.note("vLLM", f"{__version__} {has}, but is not tested with it", _TESTED)
     _require_architecture(examined, findings)
-    _note_config(_configured(settings, examined, findings), findings)
+    config = _configured(settings, examined, findings)
+    _note_config(config, findings)
+    context = config.model_config.max_model_len
+    if context != examined.files.context:  # as the arguments say, not the model's files
+        budget = examined.identity.budget
+        note_context("context of vLLM", context, budget, examined.text, findings)
     with output_to(settings.log):
         _note_lora(examined, findings)
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlcm_serve.core import Message, Role, Signal
+from rlcm_serve.core import Budget, Message, Role, Signal
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.diagnosis.findings import Findings, Refused
 from rlcm_serve.engine.identity import default_text, identify
@@ -45,12 +45,16 @@ def examine_model(settings: EngineSettings, findings: Findings) -> Examined:
     """
     with findings.refusing("model", "give the folder of a model that transformers can load"):
         folder = resolve_model(settings.model)
-        files = ModelFiles.read(folder, settings.probe)
+        files = ModelFiles.read(folder)
         findings.fine(
             "model",
             f"{files.architecture} in {folder}: states of {files.hidden_size}, vocabulary of "
             f"{files.vocabulary} ids, context of {files.context or 'unknown'} tokens",
         )
+    if settings.probe is not None:
+        remedy = "give a folder that `rlcm train probe` wrote for this model, or leave --probe out"
+        with findings.refusing("probe", remedy):
+            files = ModelFiles.read(folder, settings.probe)
     tokenizer = _tokenizer(files, findings)
     with findings.refusing("stop ids", "enlarge the embedding by two rows"):
         high, low = spare_ids(tokenizer, files.vocabulary)
@@ -147,19 +151,25 @@ def _note_budget(
         f"{budget.thinking}, answers of at most {budget.answer}; temperature "
         f"{sampling.temperature:g}, top-p {sampling.top_p:g}",
     )
-    if files.context is None:
-        return
-    room = files.context - budget.thinking - budget.answer - text.suffix_tokens - 2
+    if files.context is not None:
+        note_context("context", files.context, identity.budget, text, findings)
+
+
+def note_context(
+    topic: str, context: int, budget: Budget, text: ModelText, findings: Findings
+) -> None:
+    """Notes whether a question fits into a context (tokens) at full budget."""
+    room = context - budget.thinking - budget.answer - text.suffix_tokens - 2
     shortest = len(text.prompt([Message(Role.USER, "1")]))
     if room < shortest:
         findings.refuse(
-            "context",
-            f"thinking and answer leave {room} of {files.context} tokens, but the shortest prompt "
-            f"has {shortest}",
+            topic,
+            f"thinking ({budget.thinking}) and answer ({budget.answer}) do not fit into {context} "
+            f"tokens together with a prompt, which has {shortest} or more",
             "lower the budget with `--max-tokens`",
         )
     else:
-        findings.fine("context", f"leaves {room} tokens for the prompt at full budget")
+        findings.fine(topic, f"leaves {room} tokens for the prompt at full budget")
 
 
 def _adapters(

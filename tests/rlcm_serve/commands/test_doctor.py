@@ -51,6 +51,14 @@ def test_what_vllm_cannot_do_under_exit_control_is_refused_with_the_reason(rlcm:
     assert "The model cannot be served like this." in out
 
 
+def test_the_context_of_the_arguments_counts(rlcm: Rlcm) -> None:
+    status, out, _ = rlcm(f"{DOCTOR} --json -- --max-model-len 900")
+    assert status == 1
+    said = topics(out)["context of vLLM"]
+    assert "thinking (960)" in said["text"]
+    assert "--max-tokens" in said["remedy"]
+
+
 def test_a_model_without_its_option_is_told_the_option(rlcm: Rlcm) -> None:
     status, out, _ = rlcm("doctor qwen3")
     assert status == 1

@@ -53,6 +53,13 @@ def test_the_embedded_model_is_described() -> None:
     assert "of at most 960" in about(findings, "generation")
 
 
+def test_a_wrong_probe_is_not_the_models_fault(tmp_path: Path) -> None:
+    findings = examine("embedded", probe=tmp_path / "nope")
+    assert "is not a probe's folder" in about(findings, "probe")
+    assert "rlcm train probe" in about(findings, "probe")
+    assert "fine" in about(findings, "model")
+
+
 def test_a_model_without_a_probe_is_refused_unless_confidence_is_of_the_tokens(
     copied: Path,
 ) -> None:
