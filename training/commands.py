@@ -50,7 +50,7 @@ def sft(
         Path | None, typer.Option(help="TOML file with shape and steps of another model.")
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Optimizer steps.")] = None,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 1,
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of weights and data.")] = None,
 ) -> None:
     """Train the embedded model, or one of another shape, from scratch.
@@ -64,7 +64,7 @@ def sft(
         settings,
         steps=settings.steps if steps is None else steps,
         seed=settings.seed if seed is None else seed,
-        threads=threads,
+        threads=settings.threads if threads is None else threads,
     )
     seconds = train(settings, out)
     Console().print(f"trained in {seconds / 60:.0f} min; the model is in {out}")

@@ -199,6 +199,9 @@ def test_sft_takes_another_shape_from_a_file(
     assert plain == SftConfig()
     assert (other.layers, other.hidden_size, other.thinking) == (2, 192, False)
     assert changed == replace(other, steps=7, seed=3)
+    (tmp_path / "two.toml").write_text("threads = 2\n")
+    CliRunner().invoke(app, ["sft", "--out", str(tmp_path), "--config", str(tmp_path / "two.toml")])
+    assert asked[-1].threads == 2
     (tmp_path / "odd.toml").write_text("layer = 3\n")
     refused = CliRunner().invoke(
         app, ["sft", "--out", str(tmp_path), "--config", str(tmp_path / "odd.toml")]

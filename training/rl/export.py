@@ -119,7 +119,8 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
     facts = record.facts()
     (out / "README.md").write_text(model_card(facts))
     for path in out.glob("*.*"):
-        path.chmod(0o644)  # the service may run as a different user
+        if path.is_file():
+            path.chmod(0o644)  # the service may run as a different user
     write_text(out / FACTS, json.dumps(facts, indent=1, default=list, allow_nan=False) + "\n")
     (out / FACTS).chmod(0o644)
 
@@ -136,7 +137,8 @@ def _digest_weights(folder: Path) -> str:
 def _put_aside(folder: Path) -> None:
     former = folder.with_name(f"{folder.name}.former")
     if folder.exists():
-        shutil.rmtree(former, ignore_errors=True)
+        if former.exists():
+            shutil.rmtree(former)
         folder.rename(former)
 
 

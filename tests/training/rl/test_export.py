@@ -67,6 +67,7 @@ def test_a_probe_of_former_weights_is_put_aside(
     for name in ("probe", "familiarity"):
         assert not (out / name).exists()
         assert (out / f"{name}.former" / "config.json").read_text() == name
+        assert (out / f"{name}.former").stat().st_mode & 0o111, "else nobody but root can open it"
 
 
 def test_it_is_put_aside_also_if_the_export_was_killed_between(
