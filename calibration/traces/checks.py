@@ -12,7 +12,7 @@ from calibration.errors import TraceError
 from calibration.policy.exit_rule import ExitReason
 from calibration.policy.voting import NO_ANSWER
 from calibration.traces.columns import Columns, sorting_order
-from calibration.traces.fingerprint import Fingerprint
+from calibration.traces.fingerprint import MOST_COUNTED, Fingerprint
 
 _OWN_ENDS = tuple(end for end in ExitReason if end.is_own_end)
 
@@ -89,14 +89,14 @@ def _reading_faults(columns: Columns) -> Iterator[Fault]:
             "set correct to false"
         ),
     )
-    yield _negative("rollout", columns.rollout_L)
-    yield _negative("tokens", columns.tokens_L)
+    yield _no_count("rollout", columns.rollout_L)
+    yield _no_count("tokens", columns.tokens_L)
     yield (
         np.full(len(columns.tokens_L), not columns.tokens_L.any()),
         lambda _: "tokens are 0 in every row: give the tokens of each reading, which exits save",
     )
-    yield _negative("answer_tokens", columns.answer_tokens_L)
-    yield _negative("confidence_tokens", columns.confidence_tokens_L)
+    yield _no_count("answer_tokens", columns.answer_tokens_L)
+    yield _no_count("confidence_tokens", columns.confidence_tokens_L)
 
 
 def _sequence_faults(columns: Columns, complete: bool) -> Iterator[Fault]:
@@ -240,8 +240,11 @@ def _other_row(columns: Columns, line: int, other: int) -> str:
     return f"row {row}" if other_source == source else f"row {row} of {other_source}"
 
 
-def _negative(name: str, count_L: NDArray[np.int64]) -> Fault:
-    return count_L < 0, lambda line: f"{name} is {count_L[line]}: give 0 or more"
+def _no_count(name: str, count_L: NDArray[np.int64]) -> Fault:
+    return (
+        (count_L < 0) | (count_L > MOST_COUNTED),
+        lambda line: f"{name} is {count_L[line]}: give 0 or more, and at most {MOST_COUNTED}",
+    )
 
 
 def _same_as_before(values_L: NDArray[Any]) -> NDArray[np.bool_]:

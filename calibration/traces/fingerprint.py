@@ -7,6 +7,8 @@ from typing import Any, Self, get_type_hints
 
 from calibration.errors import CalibrationError
 
+MOST_COUNTED = 2**40
+"""Tokens, samples and rollouts up to here can be added up as whole numbers of 64 bits."""
 VOTES = ("confidence", "majority")
 """How samples may be merged: weighted by the confidence at the stop, or one vote each."""
 
@@ -130,9 +132,10 @@ class Fingerprint:
                     f"fingerprint: {name} is {value!r}, not a {expected.__name__}"
                 )
         for name in ("checkpoint_interval", "max_tokens", "answer_max_tokens", "samples"):
-            if getattr(self, name) < 1:
+            if not 1 <= getattr(self, name) <= MOST_COUNTED:
                 raise CalibrationError(
-                    f"fingerprint: {name} is {getattr(self, name)}: give 1 or more"
+                    f"fingerprint: {name} is {getattr(self, name)}: give 1 or more, and at most "
+                    f"{MOST_COUNTED}"
                 )
         if self.vote not in VOTES:
             raise CalibrationError(f"fingerprint: vote is {self.vote!r}: give one of {VOTES}")

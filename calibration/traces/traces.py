@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -441,6 +442,9 @@ def _read_table(path: Path, bounds: Bounds | None, by: str) -> pa.Table:
                 f"{path}: there is no column {by!r} with the kinds of the problems; its columns "
                 f"are {', '.join(schema.names)}"
             )
+        for name, count in Counter(schema.names).items():
+            if count > 1:
+                raise TraceError(f"{path}: there are {count} columns {name!r}: keep one of them")
         wanted = dict.fromkeys((*(name for name in KNOWN.names if name != KIND.name), by))
         names = [name for name in wanted if name in schema.names]
         texts = [name for name in names if schema.field(name).type == pa.string()]

@@ -77,9 +77,14 @@ def no_verdict(rows: list[dict[str, Any]]) -> None:
     rows[7]["correct"] = None
 
 
+def tokens_beyond_any_sum(rows: list[dict[str, Any]]) -> None:
+    rows[7]["answer_tokens"] = 2**63 - 1
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (tokens_beyond_any_sum, r"row 7 .*: answer_tokens is 9223372036854775807: give 0 or more"),
         (nan_confidence, r"row 7 \(problem 'p01', rollout 0, checkpoint 2\): confidence is nan"),
         (standing_tokens, r"row 7 \(problem 'p01', rollout 0, checkpoint 2\): tokens are 16 after"),
         (no_final_reading, r"row 7 \(problem 'p01', rollout 0, checkpoint 2\): .*final reading"),
@@ -97,6 +102,19 @@ def test_a_fault_in_a_file_names_its_row(
         pq.write_table(pq.read_table(recorded).replace_schema_metadata(None), recorded)
     with pytest.raises(TraceError, match=r"recorded\.parquet: " + message):
         read_traces(recorded)
+
+
+def test_a_column_that_occurs_twice(recorded: Path) -> None:
+    table = pq.read_table(recorded)
+    pq.write_table(table.append_column("tokens", table.column("tokens")), recorded)
+    with pytest.raises(TraceError, match=r"recorded\.parquet: there are 2 columns 'tokens'"):
+        read_traces(recorded)
+
+
+@pytest.mark.parametrize("name", ["checkpoint_interval", "max_tokens"])
+def test_a_fingerprint_of_no_machine(fingerprint: Fingerprint, name: str) -> None:
+    with pytest.raises(CalibrationError, match=f"{name} is .* at most 1099511627776"):
+        replace(fingerprint, **{name: 2**63})
 
 
 def test_a_faulty_rollout_leaves_an_older_file_as_it_was(

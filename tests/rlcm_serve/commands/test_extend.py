@@ -125,6 +125,9 @@ def test_the_problems_that_need_a_label_are_listed(rlcm: Rlcm, record: Record) -
     assert 0 < len(needed) <= 20
     assert set(needed) <= {f"a{number:03d}" for number in range(20)}
     assert err == f"{len(needed)} of 20 problems need a label\n"
+    status, _, err = rlcm("labels design.json pilot.parquet")
+    assert status == 1
+    assert "learned from these problems, so they cannot be tested" in " ".join(err.split())
 
 
 def test_a_share_of_the_problems_is_labelled(rlcm: Rlcm, record: Record) -> None:
