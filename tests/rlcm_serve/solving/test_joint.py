@@ -12,7 +12,7 @@ from calibration.certificate.wording import covers, does_not_cover
 from calibration.simulation.groups import Average, Groups
 from calibration.simulation.risks import RISKS
 from calibration.testing.joint import Joint, NextQuestions, SideBound, next_delta, next_most
-from calibration.testing.p_values import PValue
+from calibration.testing.p_values import PValue, clopper_pearson_upper
 from rlcm_serve.core import NextQuestionsBound, Question, RiskName
 from rlcm_serve.solving.guarantees import Guarantees
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
@@ -66,7 +66,9 @@ def test_the_guarantee_says_what_holds_at_once() -> None:
 def test_the_next_questions_count_as_the_risk_does(risk: str, said: str) -> None:
     made = with_joint(risk)
     assert made.joint is not None
-    answering = replace(made.joint, bounds=(SideBound("declined", None, (0.45, 0.45)),))
+    share = made.joint.statement_delta / len(made.tested.policies)
+    none = float(clopper_pearson_upper(0, made.n_units, share))
+    answering = replace(made.joint, bounds=(SideBound("declined", None, (none, none)),))
     text = covers(RISKS[risk], 0.15, made.promise, made.p_value, joint=answering)
     guarantees = Guarantees([IDENTITY], [replace(made, joint=answering, covers=text)])
     asked = Question("A dial shows 3.", alpha=0.1, risk=RiskName(risk))
