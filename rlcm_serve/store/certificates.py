@@ -474,8 +474,9 @@ class CertificateStore:
         ]
         chosen = _Chosen([], [], {})
         taken: set[str] = set()
+        void = {one.id for one in (*fitting, *files) if _fit(one, identities).voided}
         for is_void, candidates in product((False, True), (fitting, files)):
-            alike = [one for one in candidates if bool(_fit(one, identities).voided) is is_void]
+            alike = [one for one in candidates if (one.id in void) is is_void]
             signed = [one for one in alike if not self._evidence.refusal(session, one)]
             chosen.unsigned.extend(one for one in alike if one not in signed)
             served = [one for one in signed if setup_of(one) not in taken]
