@@ -22,7 +22,7 @@ from calibration.certificate.levels import (
 )
 from calibration.errors import CertificateError, InfeasibleAlpha
 from calibration.files import write_text
-from calibration.simulation.groups import Average, Groups
+from calibration.simulation.groups import Groups
 from calibration.simulation.label_share import LabelShare
 from calibration.simulation.losses import Losses
 from calibration.simulation.procedure import Procedure
@@ -300,7 +300,7 @@ class Certificate:
                     "levels": tuple(level_from_json(level) for level in content["levels"]),
                     "does_not_cover": tuple(content["does_not_cover"]),
                     "fingerprint": _read(Fingerprint.from_json, content["fingerprint"]),
-                    "groups": _read(_groups, content.get("groups")),
+                    "groups": _read(Groups.from_json, content.get("groups")),
                     "sequential": _read(Batches.from_json, content.get("sequential")),
                     "kind": _read(Kind.from_json, content.get("kind")),
                     "joint": _read(Joint.from_json, content.get("joint")),
@@ -373,10 +373,6 @@ def read_json(path: str | Path, what: str, made_by: str) -> Any:
 def _read(parse: Callable[[Any], _Part], values: Any) -> _Part | None:
     """An optional part of a certificate; null says that it has none."""
     return None if values is None else parse(values)
-
-
-def _groups(values: Mapping[str, Any]) -> Groups:
-    return Groups(Average(values["average"]), values["max_size"])
 
 
 def _label_share(values: Mapping[str, Any]) -> LabelShare:

@@ -13,7 +13,7 @@ from calibration.canonical import canonical_json
 from calibration.errors import CalibrationError, CertificateError
 from calibration.files import write_text
 from calibration.policy.exit_rule import ExitPolicy
-from calibration.simulation.groups import Average, Groups
+from calibration.simulation.groups import Groups
 from calibration.simulation.label_share import LabelShare, replay_labelled
 from calibration.simulation.labels import labels_needed
 from calibration.simulation.losses import DrawnLabels
@@ -230,9 +230,7 @@ class Design:
                 promise=Promise(values["promise"]),
                 procedure=Procedure(**values["procedure"]),
                 tested=Family.from_json(values["tested"]),
-                groups=None
-                if groups is None
-                else Groups(Average(groups["average"]), groups["max_size"]),
+                groups=None if groups is None else Groups.from_json(groups),
                 fingerprint=None if fingerprint is None else Fingerprint.from_json(fingerprint),
                 n_order_problems=values["n_order_problems"],
                 order_digest=values["order_digest"],

@@ -1,7 +1,9 @@
 """How groups of problems enter a risk: by their size, or each group the same."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +53,16 @@ class Groups:
                 f"max_group_size is {self.max_size}, and has no effect where each group counts the "
                 "same: leave it out, or set average to 'problems'"
             )
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """The groups from their values in the file of a certificate or a design.
+
+        Raises:
+            CalibrationError, KeyError, TypeError, ValueError: a value is missing, unknown or out of
+                range.
+        """
+        return cls(Average(values["average"]), values["max_size"])
 
     @property
     def by_size(self) -> bool:
