@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +12,10 @@ class InFlight:
     """Knows the oldest question whose answer may still come. May be used from any thread.
 
     Args:
-        clock: Unix time in seconds.
+        clock: Unix time in seconds that never goes back.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._started: Counter[float] = Counter()

@@ -107,7 +107,7 @@ class Betting:
         self._tries: dict[int, int] = {}
         self.on_alarm: Callable[[MonitorEvent], None] = lambda event: None
         self.after: Callable[[], None] = lambda: None
-        """Called after each look, by the process that works."""
+        """Called after each look of the monitors, in every process."""
 
     async def run(self, guarantees: CurrentGuarantees) -> NoReturn:
         """Works until it is cancelled. While the database cannot be used, the monitors wait."""
@@ -150,6 +150,11 @@ class Betting:
 
     def work(self, guarantees: CurrentGuarantees) -> bool:
         """One look at what is new; False if another process holds the lease."""
+        has_turn = self._look(guarantees)
+        self.after()
+        return has_turn
+
+    def _look(self, guarantees: CurrentGuarantees) -> bool:
         with suppress(NotReady):
             now_served = guarantees()
             self._served = now_served.certificates
@@ -165,7 +170,6 @@ class Betting:
         self.monitors.shadow_counts.expire()
         self._turn.note_look(now)
         self._upkeep(now)
-        self.after()
         return True
 
     def catch_up(self, news: Sequence[Watched], mark: float, now: float) -> None:

@@ -11,6 +11,7 @@ from rlcm_serve.monitoring.given import given_answer
 from rlcm_serve.monitoring.in_flight import InFlight
 from rlcm_serve.monitoring.records import GivenAnswer
 from rlcm_serve.monitoring.running.betting import Betting
+from rlcm_serve.monitoring.steady_clock import SteadyClock
 from rlcm_serve.monitoring.writer import AnswerWriter
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.shadow.draw import ShadowDraw
@@ -44,8 +45,8 @@ class LiveMonitoring:
         self.draw = draw_of(database, settings.shares)
         self.answers = StoredAnswers(database, self.draw, texts=settings.audit_texts)
         self.writer = AnswerWriter(self._add)
-        self.in_flight = InFlight()
         self.betting = Betting(database, settings, self.draw, certificates, self._mark)
+        self.in_flight = InFlight(SteadyClock(self.betting.monitors.last_seen()))
         self.database = database
         self.threads = database.threads
 

@@ -32,6 +32,7 @@ from rlcm_serve.store.answers.table import (
     MarkRow,
     MonitorRow,
 )
+from rlcm_serve.store.answers.turn import LEASE
 from rlcm_serve.store.answers.withdrawals import withdraw
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.rehearsals.table import RehearsedRow
@@ -120,6 +121,11 @@ class StoredMonitors:
                 found.append([seen_answer(row) for row in rows])
             return found
 
+    def last_seen(self) -> float:
+        """When the latest question was asked whose answer a monitor has seen, Unix time."""
+        with self._database.reading() as session:
+            return session.scalar(select(func.max(MonitorRow.started))) or 0.0
+
     def behind(self, monitor: Monitor) -> int:
         """How many answers the monitor has not seen. It counts them, one by one."""
         rows = select(func.count()).select_from(AnswerRow)
@@ -153,6 +159,9 @@ class StoredMonitors:
             now = self._database.now(session)
             session.merge(MarkRow(process=process, mark=mark, until=until))
             session.execute(delete(MarkRow).where(MarkRow.until < now))
+            # Since these were renewed, the clock was set back.
+            ahead = update(MarkRow).where(MarkRow.until > now + 2 * LEASE)
+            session.execute(ahead.values(until=now + LEASE))
             return session.scalar(select(func.min(MarkRow.mark))) or mark
 
     def now(self) -> float:

@@ -17,6 +17,8 @@ _NAME = "monitors"
 class MonitorsTurn:
     """One process's claim to run the monitors. A process that dies renews nothing.
 
+    A lease that ends later than two from now was taken before the clock was set back. It has ended.
+
     Attributes:
         holder: name of this process in the database.
     """
@@ -28,15 +30,15 @@ class MonitorsTurn:
 
     def claim(self, now: float) -> bool:
         """Takes or renews the lease. False if another process holds it."""
-        if now - self._renewed < LEASE / 3:
+        if 0 <= now - self._renewed < LEASE / 3:
             return True
         with self._database.reading() as session:
             held = session.scalar(select(BettingRow).where(BettingRow.name == _NAME))
-        if held is not None and held.holder != self.holder and held.until > now:
+        if held is not None and self._is_of_another(held, now):
             return False
         with self._database.session() as session:
             row = session.get(BettingRow, _NAME, with_for_update=True)
-            if row is not None and row.holder != self.holder and row.until > now:
+            if row is not None and self._is_of_another(row, now):
                 return False
             looked = now if row is None else row.looked
             session.merge(
@@ -44,6 +46,9 @@ class MonitorsTurn:
             )
         self._renewed = now
         return True
+
+    def _is_of_another(self, row: BettingRow, now: float) -> bool:
+        return row.holder != self.holder and now < row.until <= now + 2 * LEASE
 
     def renew(self, now: float) -> None:
         """Renews the lease if this process holds it; takes it from no other and not anew."""

@@ -1,14 +1,15 @@
 """Which process runs a calibration job: a lease in the database, renewed while the job runs.
 
 A process that dies renews nothing, so another takes its job over. Leases decide only who works.
-Recordings and results are stored once, whoever writes them.
+Recordings and results are stored once, whoever writes them. A lease that ends later than two leases
+from now was taken before the clock was set back. It has ended.
 """
 
 from __future__ import annotations
 
 import secrets
 
-from sqlalchemy import delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, exists, not_, or_, select, update
 
 from rlcm_serve.store.calibration_tables import CalibrationRow, LeaseRow
 from rlcm_serve.store.database import Database
@@ -34,11 +35,8 @@ class Leases:
     def free(self) -> list[str]:
         """The ids of the unfinished jobs that no other process runs, the oldest first."""
         with self._database.reading() as session:
-            ours = or_(
-                LeaseRow.job.is_(None),
-                LeaseRow.holder == self._holder,
-                LeaseRow.until <= self._database.now(session),
-            )
+            held = self._is_held(self._database.now(session))
+            ours = or_(LeaseRow.job.is_(None), LeaseRow.holder == self._holder, not_(held))
             return list(
                 session.scalars(
                     select(CalibrationRow.id)
@@ -56,7 +54,7 @@ class Leases:
                 select(LeaseRow.job)
                 .join(CalibrationRow, CalibrationRow.number == LeaseRow.job)
                 .where(
-                    LeaseRow.until > self._database.now(session),
+                    self._is_held(self._database.now(session)),
                     CalibrationRow.fingerprint == fingerprint.scalar_subquery(),
                 )
             )
@@ -69,8 +67,9 @@ class Leases:
             row = select(CalibrationRow.state).where(CalibrationRow.number == job.number)
             if session.scalar(row.with_for_update()) not in UNFINISHED:
                 return False
-            held, now = session.get(LeaseRow, job.number), self._database.now(session)
-            if held is not None and held.holder != self._holder and held.until > now:
+            now = self._database.now(session)
+            others = self._is_held(now), LeaseRow.holder != self._holder
+            if session.scalar(select(LeaseRow.job).where(LeaseRow.job == job.number, *others)):
                 return False
             session.merge(LeaseRow(job=job.number, holder=self._holder, until=now + self.seconds))
             return True
@@ -94,3 +93,6 @@ class Leases:
         with self._database.session() as session:
             ours = LeaseRow.job == job.number, LeaseRow.holder == self._holder
             session.execute(delete(LeaseRow).where(*ours))
+
+    def _is_held(self, now: float) -> ColumnElement[bool]:
+        return and_(LeaseRow.until > now, LeaseRow.until <= now + 2 * self.seconds)

@@ -12,7 +12,7 @@ from rlcm_serve.store.answers.table import AnswerRow, LabelRow
 from rlcm_serve.store.answers.texts import storable
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.counts import ShadowCounts
-from rlcm_serve.store.shadows.table import UNGRADED, ShadowRow, note_full_right
+from rlcm_serve.store.shadows.table import UNGRADED, ShadowRow
 
 _LAST_REFERENCE = (
     select(LabelRow.reference)
@@ -93,10 +93,10 @@ class StoredShadows:
     def grade(self, id_: str, right: bool | None) -> None:
         """Stores whether a full-budget answer is right; None if it cannot be graded.
 
-        Then it loses its text, so that nothing waits for it.
+        Then it loses its text, so that nothing waits for it. If a label or another process was
+        faster, nothing changes.
         """
+        values = {"full_answer": None} if right is None else {"full_right": right}
+        ungraded = ShadowRow.id == id_, ShadowRow.full_right.is_(None)
         with self._database.session() as session:
-            if right is not None:
-                note_full_right(session, id_, right)
-                return
-            session.execute(update(ShadowRow).where(ShadowRow.id == id_).values(full_answer=None))
+            session.execute(update(ShadowRow).where(*ungraded).values(values))

@@ -1,7 +1,9 @@
 """Which process runs a job: one at a time, and another once it stopped renewing."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from sqlalchemy import update
 
 from rlcm_serve.store.calibration_tables import LeaseRow
@@ -46,6 +48,20 @@ def test_a_lease_that_is_not_renewed_ends(database: Database) -> None:
     assert theirs.free() == ["cal_0"]
     assert theirs.claim(job)
     assert (ours.renew(job), ours.claim(job), ours.free()) == (False, False, [])
+
+
+def test_a_lease_ends_although_the_clock_is_set_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process died with its lease; the clock takes an hour to reach its end again."""
+    (job,) = posted(database, 1)
+    ours, theirs = Leases(database), Leases(database)
+    assert ours.claim(job)
+    monkeypatch.setattr(database, "now", lambda session: time.time() - 3600)
+    assert not theirs.has_busy_engine(job)
+    assert theirs.free() == ["cal_0"]
+    assert theirs.claim(job)
+    assert not ours.claim(job)
 
 
 def test_a_job_that_has_ended_belongs_to_nobody(database: Database) -> None:

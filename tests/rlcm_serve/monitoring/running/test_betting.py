@@ -34,6 +34,7 @@ from rlcm_serve.monitoring.records import (
 )
 from rlcm_serve.monitoring.running import betting as betting_module
 from rlcm_serve.monitoring.running.betting import Betting
+from rlcm_serve.monitoring.running.live import LiveMonitoring
 from rlcm_serve.settings import Settings
 from rlcm_serve.settings.shares import AuditShares
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -42,6 +43,7 @@ from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.store.answers.monitors import Step
 from rlcm_serve.store.answers.stored import StoredAnswers
 from rlcm_serve.store.answers.table import AnswerRow, BettingRow, HistoryRow, MonitorRow
+from rlcm_serve.store.answers.turn import LEASE, MonitorsTurn
 from rlcm_serve.store.answers.withdrawals import withdraw, withdrawn
 from rlcm_serve.store.caller import ANYONE, Caller, Scope
 from rlcm_serve.store.certificates import CertificateStore
@@ -608,6 +610,55 @@ def test_the_mark_is_the_smallest_of_the_processes_that_run(database: Database) 
     assert monitors.note_mark("two", 20.0, now + 60) == 10.0
     monitors.note_mark("one", 12.0, now - 1)  # it has stopped
     assert monitors.note_mark("two", 21.0, now + 60) == 21.0
+
+
+def test_answers_after_the_clock_was_set_back_enter_the_tests(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process starts after the clock was set back: monitors have seen answers of the future."""
+    stored, certificates = StoredAnswers(database, DRAW), CertificateStore(database)
+    hour_ahead = time.time() + 3600
+    stored.add([replace(given(1), started=hour_ahead)])
+    former = Betting(database, Settings(), DRAW, certificates, lambda: hour_ahead + 1)
+    assert former.work(lambda: GUARANTEES)
+    monkeypatch.setattr(database, "now", lambda session: time.time() + LEASE + 1)
+    live = LiveMonitoring(database, Settings(), certificates)
+    with live.in_flight.question() as started:
+        stored.add([replace(given(2), started=started)])
+    assert live.betting.work(lambda: GUARANTEES)
+    assert live.betting.figures.read().levels[0].questions == 2
+
+
+def test_full_answers_are_graded_in_processes_that_do_not_run_the_monitors(
+    database: Database,
+) -> None:
+    """Each grades under the profiles that it serves."""
+    graded = list[str]()
+    one, other = betting_on(database), betting_on(database)
+    one.after, other.after = (lambda: graded.append("one")), (lambda: graded.append("other"))
+    assert (one.work(lambda: GUARANTEES), other.work(lambda: GUARANTEES)) == (True, False)
+    assert graded == ["one", "other"]
+
+
+def test_the_mark_of_a_dead_process_ends_although_the_clock_is_set_back(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [10_000.0]
+    monkeypatch.setattr(database, "now", lambda session: clock[0])
+    monitors = betting_on(database).monitors
+    monitors.note_mark("dead", 10.0, clock[0] + LEASE)
+    clock[0] -= 3600
+    assert monitors.note_mark("alive", 20.0, clock[0] + LEASE) == 10.0, "it may still be alive"
+    clock[0] += LEASE + 1
+    assert monitors.note_mark("alive", 21.0, clock[0] + LEASE) == 21.0
+
+
+def test_the_turn_passes_on_although_the_clock_is_set_back(database: Database) -> None:
+    dead, alive, now = MonitorsTurn(database), MonitorsTurn(database), 10_000.0
+    assert dead.claim(now)
+    assert not alive.claim(now + 1)
+    assert alive.claim(now - 3600)
+    assert not dead.claim(now - 3599)
 
 
 async def test_a_look_that_outlasts_the_lease_keeps_mark_and_turn(
