@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from calibration.certificate.certificate import Certificate
 from calibration.simulation.groups import Average
@@ -10,19 +11,29 @@ from rlcm_serve.core import RiskName, VoteRule
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.solving.service import Service
+from rlcm_serve.solving.slots import setup_of_engine
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.job import CalibrationRequest
 
 _BY_HAND = "post a job with settings of its own, and activate its certificate"
 
 
-def replacing(
-    certificates: CertificateStore, service: Service, id_: str
-) -> tuple[CalibrationRequest, float]:
-    """The request of a job that replaces a certificate whose guarantee was withdrawn. It blocks.
+class Replacement(NamedTuple):
+    """A job that replaces a certificate whose guarantee was withdrawn.
 
-    Returns:
-        The request, and the Unix time of the withdrawal, after which its problems must be drawn.
+    Attributes:
+        request: with the settings of the certificate.
+        setup: of the engine under its profile, by `setup_of_engine`.
+        since: Unix time of the withdrawal, after which the problems must be drawn.
+    """
+
+    request: CalibrationRequest
+    setup: str
+    since: float
+
+
+def replacing(certificates: CertificateStore, service: Service, id_: str) -> Replacement:
+    """What replaces a certificate whose guarantee was withdrawn. It blocks.
 
     Raises:
         NotFound: there is no such certificate.
@@ -30,7 +41,8 @@ def replacing(
         RequestRefused: its guarantee was not withdrawn, or it is for another engine.
         RequestRefused: as `as_before`.
     """
-    kept = certificates.kept(id_, service.guarantees.identities)
+    identities = service.guarantees.identities
+    kept = certificates.kept(id_, identities)
     restoring = certificates.restoring(kept.certificate)
     if restoring is None:
         raise RequestRefused(
@@ -40,7 +52,10 @@ def replacing(
         )
     if not kept.profiles:
         raise RequestRefused("replace", f"this engine cannot replace {id_}: {kept.misfit}")
-    return as_before(kept.certificate, kept.profiles[0], restoring.delta), restoring.since
+    profile = kept.profiles[0]
+    (identity,) = (one for one in identities if one.profile.name == profile)
+    request = as_before(kept.certificate, profile, restoring.delta)
+    return Replacement(request, setup_of_engine(identity), restoring.since)
 
 
 def require_audited(problems: Sequence[LabelledProblem]) -> None:

@@ -24,6 +24,7 @@ def given_answer(
     shadow: ShadowDraw | None = None,
     question_digest: bytes | None = None,
     departs: bool = False,
+    setup: str | None = None,
 ) -> GivenAnswer:
     """The record of an answer or an abstention, with its question's text and its own.
 
@@ -40,6 +41,7 @@ def given_answer(
         shadow: how its shadow run was drawn, if one could be.
         question_digest: as in `GivenAnswer`.
         departs: as in `GivenAnswer`.
+        setup: as in `GivenAnswer`.
     """
     share = draw.share(key_id, question.kind)
     guarantee = solution.guarantee
@@ -65,6 +67,7 @@ def given_answer(
         shadow=shadow,
         question_digest=question_digest,
         departs=departs,
+        setup=setup,
     )
 
 

@@ -36,6 +36,7 @@ class GivenAnswer:
         shadow: how its shadow run was drawn; None if none could be.
         question_digest: of the question, by `AuditDraw.question_digest`; None if it is not known.
         departs: whether its conversation or its schema was not the profile's.
+        setup: of the engine under the profile, by `setup_of_engine`; None if it is not known.
     """
 
     id: str
@@ -59,6 +60,7 @@ class GivenAnswer:
     shadow: ShadowDraw | None = None
     question_digest: bytes | None = None
     departs: bool = False
+    setup: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Any
 
 from calibration.certificate.certificate import Certificate
-from calibration.traces.fingerprint import EFFECTS, Effect
-from rlcm_serve.solving.fingerprints import ServedProcedure
+from calibration.traces.fingerprint import EFFECTS, Effect, Fingerprint
+from rlcm_serve.engine.contract import EngineIdentity
+from rlcm_serve.solving.fingerprints import ServedProcedure, fingerprint_of
 
 
 def slot_of(certificate: Certificate) -> str:
@@ -29,6 +31,14 @@ def setup_of(certificate: Certificate) -> str:
     return _digest(certificate, set(EFFECTS))
 
 
+def setup_of_engine(identity: EngineIdentity) -> str:
+    """A digest of the setup of an engine under a profile: those of one setup share certificates.
+
+    As in `setup_of`, engines that compute other numbers have one setup.
+    """
+    return _digest_of([_engine_part(fingerprint_of(identity), set(EFFECTS))])
+
+
 def slots_of(certificate: Certificate) -> set[str]:
     """The slot under which rows may be stored: also that of the releases that told all facts."""
     return {slot_of(certificate), _digest(certificate, set())}
@@ -37,9 +47,15 @@ def slots_of(certificate: Certificate) -> set[str]:
 def _digest(certificate: Certificate, left_out: set[str]) -> str:
     procedure = ServedProcedure.of_certificate(certificate)  # raises without a fingerprint
     fitted = certificate.fingerprint
-    facts = {} if fitted is None else fitted.to_json()
-    engine = {name: fact for name, fact in facts.items() if name not in left_out}
+    engine = {} if fitted is None else _engine_part(fitted, left_out)
     # Without a kind, the slot is that of the releases before there were kinds.
     chosen = procedure if procedure.kind is not None else procedure[:-1]
-    named = json.dumps([chosen, engine | {"vote": procedure.vote}], sort_keys=True)
-    return hashlib.sha256(named.encode()).hexdigest()
+    return _digest_of([chosen, engine | {"vote": procedure.vote}])
+
+
+def _engine_part(fingerprint: Fingerprint, left_out: set[str]) -> dict[str, Any]:
+    return {name: fact for name, fact in fingerprint.to_json().items() if name not in left_out}
+
+
+def _digest_of(named: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()

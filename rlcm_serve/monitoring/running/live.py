@@ -62,6 +62,7 @@ class LiveMonitoring:
         shadow: ShadowDraw | None = None,
         *,
         departs: bool = False,
+        setup: str | None = None,
     ) -> Solution:
         """Takes a solution that is about to be given; returns it with whether it was drawn.
 
@@ -75,6 +76,7 @@ class LiveMonitoring:
             started: when the question was asked, Unix time.
             shadow: how its shadow run was drawn, if one could be.
             departs: whether its conversation or its schema is not the profile's.
+            setup: of the engine under the profile, by `setup_of_engine`.
         """
         guarantee = solution.guarantee
         answer = given_answer(
@@ -90,6 +92,7 @@ class LiveMonitoring:
             shadow=shadow,
             question_digest=self.draw.question_digest(digest),
             departs=departs,
+            setup=setup,
         )
         self.writer.put(answer)
         return replace(solution, audited=answer.audited and answer.answered)

@@ -23,7 +23,9 @@ class _Asked(NamedTuple):
     share: float
 
 
-def audited_problems(database: Database, profile: str, since: float) -> list[LabelledProblem]:
+def audited_problems(
+    database: Database, profile: str, setup: str, since: float
+) -> list[LabelledProblem]:
     """The audited questions of a profile since a time, as far as they have a reference.
 
     They are a fair sample of the questions that could be drawn, if whoever labels gives a reference
@@ -40,6 +42,8 @@ def audited_problems(database: Database, profile: str, since: float) -> list[Lab
     Args:
         database: holds answers and labels.
         profile: prompt profile under which they were asked.
+        setup: of the engine under this profile, by `setup_of_engine`. Processes with other models
+            may share the database.
         since: Unix time in seconds.
 
     Raises:
@@ -49,7 +53,7 @@ def audited_problems(database: Database, profile: str, since: float) -> list[Lab
     found: dict[str, LabelledProblem] = {}
     declined: set[str] = set()
     without: set[str] = set()
-    for one in _fair(database, profile, since):
+    for one in _fair(database, profile, setup, since):
         text = one.question
         if one.reference is not None:
             found.setdefault(text, LabelledProblem(one.id, text, one.reference, kind=one.kind))
@@ -68,10 +72,11 @@ def audited_problems(database: Database, profile: str, since: float) -> list[Lab
     return list(found.values())
 
 
-def _fair(database: Database, profile: str, since: float) -> Sequence[_Asked]:
+def _fair(database: Database, profile: str, setup: str, since: float) -> Sequence[_Asked]:
     """The audited questions that have a text, in order; all drawn with the same probability."""
     of_profile = (
         AnswerRow.profile == profile,
+        or_(AnswerRow.setup == setup, AnswerRow.setup.is_(None)),  # None in older releases
         AnswerRow.started >= since,
         AnswerRow.departs.is_not(True),
     )

@@ -282,6 +282,7 @@ _PLAIN = (
     "due",
     "question_digest",
     "departs",
+    "setup",
 )
 
 

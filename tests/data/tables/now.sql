@@ -30,6 +30,7 @@ CREATE TABLE rlcm_answers (
 	answer TEXT,
 	question_digest BLOB,
 	departs BOOLEAN,
+	setup VARCHAR(64),
 	PRIMARY KEY (sequence),
 	UNIQUE (id)
 );

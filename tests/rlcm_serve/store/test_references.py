@@ -21,6 +21,8 @@ from rlcm_serve.store.database import Database
 from tests.rlcm_serve.monitoring.test_writer import answer
 from tests.rlcm_serve.store.test_answers import ADMIN, DRAW, ONE, waits
 
+SETUP = "5" * 64
+
 
 @pytest.fixture
 def answers(database: Database) -> StoredAnswers:
@@ -32,7 +34,7 @@ def asked(number: int, **changes: Any) -> Any:
 
 
 def references(database: Database) -> dict[str, str | None]:
-    return {one.id: one.answer for one in audited_problems(database, "default", 0.0)}
+    return {one.id: one.answer for one in audited_problems(database, "default", SETUP, 0.0)}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_where_shares_differ_the_sample_is_thinned_to_the_smallest(database: Dat
     ]
     answers.add(whole)
     answers.label([Label(one.id, True, None, "7") for one in whole], ANYONE)
-    found = audited_problems(database, "default", 0.0)
+    found = audited_problems(database, "default", SETUP, 0.0)
     of_kind = sum(one.kind == "x" for one in found)
     assert {one.id for one in found} == {one.id for one in whole if draw.draws(one.id, seldom)}
     assert 0.44 < of_kind / len(found) < 0.56
@@ -131,7 +133,7 @@ def test_a_question_that_is_asked_often_is_not_drawn_more_often(database: Databa
     ]
     answers.add(whole)
     answers.label([Label(one.id, True, None, "7") for one in whole], ANYONE)
-    found = audited_problems(database, "default", 0.0)
+    found = audited_problems(database, "default", SETUP, 0.0)
     of_often = sum(one.problem.startswith("Often") for one in found)
     assert 80 < len(found) < 160
     assert 8 <= of_often <= 36, "of 100, each drawn with probability .2"
@@ -191,3 +193,14 @@ def test_declined_questions_wait_for_a_reference_after_a_withdrawal(
     assert waits(database, ONE) == (0, [])
     answers.label([Label(answer(2).id, False, None, "8")], ANYONE)
     assert waits(database, ADMIN) == (1, [3])
+
+
+def test_questions_to_another_model_on_the_same_database_are_left_out(
+    answers: StoredAnswers, database: Database
+) -> None:
+    """Its profile may have the same name. Rows of older releases do not say their setup."""
+    setups = SETUP, "6" * 64, None
+    answers.add([asked(number, setup=setup) for number, setup in enumerate(setups)])
+    labels = [Label(answer(number).id, True, None, "5", None) for number in range(len(setups))]
+    answers.label(labels, ANYONE)
+    assert set(references(database)) == {answer(0).id, answer(2).id}
