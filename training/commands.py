@@ -31,6 +31,7 @@ from rlcm_serve.commands.options import (
     engine_settings,
 )
 from rlcm_serve.terminal import print_result
+from training.errors import TrainingRefused
 from training.verl.commands import app as verl
 
 if TYPE_CHECKING:
@@ -291,6 +292,11 @@ def rl(
     settings = RunSettings.load(
         config, model=model, method=method, strength=strength, steps=steps, seed=seed
     )
+    if strength is not None and not settings.chosen.uses_strength:
+        raise TrainingRefused(
+            f"--strength is {strength:g}, but {settings.method} has no term that it weighs: leave "
+            "it out, or choose another --method"
+        )
     if threads is not None:
         torch.set_num_threads(threads)
     console = Console()

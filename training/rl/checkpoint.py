@@ -13,6 +13,7 @@ from rlcm_serve.engine.model_files import ModelFiles, resolve_model
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
+from training.folders import require_writable
 from training.provenance import commit
 from training.rl.export import TrainingRecord, write_policy
 from training.rl.folder import check_problems, chosen_checkpoint, remembered
@@ -31,8 +32,9 @@ def export_checkpoint(run: Path, step: str, out: Path) -> int:
 
     Raises:
         TrainingRefused: there is no such run or checkpoint, its weights are in shards that only
-            the training can read, or `out` is not empty.
+            the training can read, or `out` is not empty or cannot be written.
     """
+    require_writable(out)
     if out.exists() and any(out.iterdir()):
         raise TrainingRefused(f"{out} is not empty: give a new folder")
     settings = remembered(run)

@@ -56,7 +56,8 @@ def plan(
         Path | None,
         typer.Option(
             help="File for the design of a sequential certificate, which `rlcm extend` starts. Its "
-            "scale is learned from the pilot, whose problems are not tested."
+            "scale is learned from the pilot, whose problems are not tested.",
+            dir_okay=False,
         ),
     ] = None,
     label_share: Annotated[
@@ -107,17 +108,17 @@ def plan(
     if label_share is not None:
         how |= shares
     found = _forecast(recorded, by, **asked, **how)
-    if design is not None and not isinstance(found, KindsPlan):
-        begun = sequential_design(recorded, found.expected_units, order=recorded, **asked, **shares)
-        begun.save(design)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
-        return
-    if isinstance(found, KindsPlan):
+    elif isinstance(found, KindsPlan):
         _print_kinds(found)
     else:
         print_plan(found, label_share)
-    if design is not None:
+    if design is None or isinstance(found, KindsPlan):
+        return
+    begun = sequential_design(recorded, found.expected_units, order=recorded, **asked, **shares)
+    begun.save(design)
+    if not as_json:
         say(f"the design is in {design}; start with `rlcm extend {design} TRACES --order {pilot}`")
 
 

@@ -83,6 +83,13 @@ class Method:
         return self.confidence is Source.VERBALIZED
 
     @property
+    def uses_strength(self) -> bool:
+        """Whether λ changes anything: there is a weighted term or a regulariser."""
+        return self.is_regularised or any(
+            term.weight(1.0) != term.weight(2.0) for term in self.terms
+        )
+
+    @property
     def compares(self) -> bool:
         """Whether a term compares the rollouts of one problem."""
         return any(isinstance(term, GroupTerm) for term in self.terms)

@@ -220,3 +220,7 @@ def test_with_lambda_0_the_probed_methods_are_grpo(
 def test_an_unknown_method_is_refused_with_those_there_are() -> None:
     with pytest.raises(TrainingRefused, match="'rlhf' is not a method: choose one of grpo, rlcm"):
         method_named("rlhf")
+
+
+def test_one_method_alone_has_no_use_for_a_strength() -> None:
+    assert [name for name, method in METHODS.items() if not method.uses_strength] == ["grpo"]
