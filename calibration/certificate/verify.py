@@ -86,11 +86,27 @@ def verify(
             "so it cannot be computed again: fit again"
         )
     kinds = set(filter(None, traces.passing().kinds or ()))
-    traces, order = certificate.problems_of(traces), order and order.passing()
+    order, traces = _parts(certificate, traces, order)
     risk = resolve_risk(certificate, risk)
-    if order is None and certificate.n_order_problems:
-        order, traces = find_split(traces, certificate.calibration_digest) or (None, traces)
     return [*_kinds(certificate, kinds), *_differences(certificate, traces, order, risk)]
+
+
+def sees_order(certificate: Certificate, traces: Traces, order: Traces | None = None) -> bool:
+    """Whether `verify` sees the problems that gave the order of the policies, if any did.
+
+    Otherwise it cannot say that they are others than those of the test.
+    """
+    return not certificate.n_order_problems or _parts(certificate, traces, order)[0] is not None
+
+
+def _parts(
+    certificate: Certificate, traces: Traces, order: Traces | None
+) -> tuple[Traces | None, Traces]:
+    """The problems that gave the order, as far as they are there, and those of the test."""
+    traces, order = certificate.problems_of(traces), order and order.passing()
+    if order is None and certificate.n_order_problems:
+        return find_split(traces, certificate.calibration_digest) or (None, traces)
+    return order, traces
 
 
 def _kinds(certificate: Certificate, kinds: set[str]) -> Iterator[str]:

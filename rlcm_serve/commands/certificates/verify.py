@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -58,14 +58,13 @@ def verify(
     signer = _signer(loaded, certificate, signature, public_key) if public_key else None
     if not as_json:  # said before the differences, which take long
         _say_facts(loaded, signer)
-    with Console(stderr=True).status("recomputing"):
-        differences = None if traces is None else _differences(loaded, traces, order, loss)
+    found = _Found(None, None) if traces is None else _recomputed(loaded, traces, order, loss)
     if as_json:
-        found = {"certificate": loaded.id, "signed_by": signer, "differences": differences}
-        typer.echo(json.dumps(found, indent=2))
+        said = {"certificate": loaded.id, "signed_by": signer, **found._asdict()}
+        typer.echo(json.dumps(said, indent=2))
     else:
-        _say_differences(loaded, differences)
-    if differences:
+        _say(loaded, found)
+    if found.differences:
         raise typer.Exit(DIFFERENT)
 
 
@@ -76,11 +75,35 @@ def _say_facts(loaded: Certificate, signer: str | None) -> None:
         say(f"certificate {loaded.id}: holds for an engine with {facts}")
 
 
-def _say_differences(loaded: Certificate, differences: list[str] | None) -> None:
-    for difference in differences or ():
+class _Found(NamedTuple):
+    """What recomputing gave, and whether it saw the problems of the order; None without traces."""
+
+    differences: list[str] | None
+    sees_order: bool | None
+
+
+def _recomputed(loaded: Certificate, traces: Path, order: Path | None, loss: str | None) -> _Found:
+    from calibration import read_traces
+    from calibration.certificate.verify import sees_order
+    from calibration.certificate.verify import verify as differences_of
+
+    with Console(stderr=True).status("recomputing"):
+        tested = traces_of(loaded, traces, keep_unlabelled=loaded.sequential is not None)
+        given = read_traces(order) if order else None
+        differences = differences_of(loaded, tested, order=given, risk=risk_of(loaded, loss))
+        return _Found(differences, sees_order(loaded, tested, given))
+
+
+def _say(loaded: Certificate, found: _Found) -> None:
+    for difference in found.differences or ():
         say(f"differs: {difference}")
-    if differences == []:
+    if found.differences == []:
         say(f"certificate {loaded.id}: no differences")
+    if found.sees_order is False:
+        say(
+            f"not checked: that the {loaded.n_order_problems} problems which gave the order of the "
+            "policies are not among those of the test; give their traces with --order"
+        )
 
 
 def _facts(loaded: Certificate) -> str:
@@ -108,21 +131,6 @@ def _signer(
 
     envelope = load_envelope(signature or envelope_path(certificate))
     return TrustedKeys.load(public_keys).signer_of(loaded, envelope)
-
-
-def _differences(
-    loaded: Certificate, traces: Path, order: Path | None, loss: str | None
-) -> list[str]:
-    from calibration import read_traces
-    from calibration.certificate.verify import verify as differences_of
-
-    differences = differences_of(
-        loaded,
-        traces_of(loaded, traces, keep_unlabelled=loaded.sequential is not None),
-        order=read_traces(order) if order else None,
-        risk=risk_of(loaded, loss),
-    )
-    return [str(difference) for difference in differences]
 
 
 def replay(

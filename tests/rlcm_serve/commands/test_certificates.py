@@ -548,8 +548,11 @@ class TestVerify:
         record("t.parquet")
         record("order.parquet", 60, name="o", seed=2)
         assert rlcm(f"{FIT} --order order.parquet --method split")[0] == 0
-        assert rlcm("verify c.json t.parquet --order order.parquet")[0] == 0
-        assert rlcm("verify c.json t.parquet")[0] == 0
+        status, out, _ = rlcm("verify c.json t.parquet --order order.parquet")
+        assert (status, "not checked" in out) == (0, False)
+        status, out, _ = rlcm("verify c.json t.parquet")
+        assert status == 0
+        assert "not checked: that the 60 problems which gave the order of the policies" in out
         assert rlcm("verify c.json t.parquet --order t.parquet")[0] == 1
 
 
