@@ -25,7 +25,7 @@ PARQUET = ".parquet"
 """Suffix of Parquet files; every other file is JSON Lines."""
 LONGEST_LINE = 16 * 2**20
 """Bytes of a line; a longer one is not read into memory."""
-_COLUMNS = ("problem", "id", "answer", "kind")
+_COLUMNS = ("problem", "id", "answer", "kind", "alpha")
 _REMEDY = "each row needs `problem`, and may have `id`, `kind` and the correct `answer`"
 _AT_ONCE = 1024
 """Rows of Parquet that are in memory at once."""
@@ -46,12 +46,19 @@ class FileQuestion:
 
         Raises:
             ValueError: `problem` is not a text, or is empty, or a text has half a surrogate pair.
+            ValueError: the row has an `alpha`, which would be passed over.
         """
         if not isinstance(row, dict):
             raise ValueError("not a JSON object")
         problem = row.get("problem")
         if not isinstance(problem, str) or not problem.strip():
             raise ValueError(f"'problem' is {problem!r}: give it a text")
+        alpha = row.get("alpha")
+        if alpha is not None and alpha == alpha:  # NaN as in a data frame
+            raise ValueError(
+                f"'alpha' is {alpha!r}, but one accepted risk is for the whole file: give --alpha, "
+                "and a file for each alpha"
+            )
         id_, answer, kind = row.get("id"), row.get("answer"), row.get("kind")
         for text in (problem, id_, answer, kind):
             _require_whole_characters(str(text))

@@ -79,6 +79,16 @@ def test_parquet_gives_the_same_questions(tmp_path: Path) -> None:
     assert QuestionFile(table).digest != QuestionFile(lines).digest
 
 
+def test_a_row_with_an_alpha_of_its_own_is_not_answered_at_another(tmp_path: Path) -> None:
+    table = tmp_path / "q.parquet"
+    alphas = [0.01, None, float("nan")]
+    pq.write_table(pa.table({"problem": ["What?"] * 3, "alpha": alphas}), table)
+    refused, *taken = QuestionFile(table)
+    assert refused.error is not None
+    assert "'alpha' is 0.01, but one accepted risk is for the whole file" in refused.error
+    assert all(row.question is not None for row in taken)
+
+
 def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
     empty, broken = tmp_path / "q.jsonl", tmp_path / "q.parquet"
     empty.write_text("\n \n")
