@@ -128,6 +128,25 @@ def test_what_only_lists_alternatives_is_accepted(schema: dict[str, Any]) -> Non
     require_bounded(json.dumps(schema))
 
 
+def twice_each(depth: int) -> dict[str, Any]:
+    """Each definition refers twice to the one before, and two of the last hold together."""
+    defs: dict[str, Any] = {"d0": of_property("a", {"type": "integer"})}
+    for number in range(depth):
+        before = {"$ref": f"#/$defs/d{number}"}
+        defs[f"d{number + 1}"] = {"type": "object", "properties": {"a": before, "b": before}}
+    return {"$defs": defs, "allOf": [{"$ref": f"#/$defs/d{depth}"}] * 2}
+
+
+def test_parts_that_are_shared_and_hold_together_are_refused_at_once() -> None:
+    """They are merged in each place: with every step twice as much."""
+    require_bounded(json.dumps(twice_each(4)))
+    for depth in (16, 60):
+        begun = time.process_time()
+        with pytest.raises(RequestRefused, match="over 10000 keywords in parts that hold together"):
+            require_bounded(json.dumps(twice_each(depth)))
+        assert time.process_time() - begun < 0.2
+
+
 def test_deep_schemas_are_refused() -> None:
     with pytest.raises(RequestRefused, match="is nested too deeply"):
         require_bounded('{"items":' * 900 + "{}" + "}" * 900)
