@@ -46,6 +46,30 @@ def verdicts_named(name: str, math: AnswerGrader) -> Verdicts:
     return known.get(name) or _keyed(name.partition(" ")[0])
 
 
+def verdicts_as_given(name: str | None, profile: Profile | None, math: AnswerGrader) -> Verdicts:
+    """The verdicts by which an answer is judged later: those of the grader that it was given under.
+
+    The test of its certificate counts losses as that grader does, whatever the profile says now.
+
+    Args:
+        name: of the grader, as in a fingerprint; None if it is not known.
+        profile: that has the name of the answer's profile now; its grader stands for an unknown
+            one.
+        math: compares mathematical answers.
+
+    Raises:
+        ProfileRefused: there is no such grader here.
+    """
+    if name is None:
+        if profile is None:
+            raise ProfileRefused("its profile is not served any more")
+        return verdicts_of(profile, math)
+    found = verdicts_named(name, math)
+    if found.name != name:
+        raise ProfileRefused(f"its grader was {name!r}, and here is {found.name!r}")
+    return found
+
+
 def grader_name(profile: Profile) -> str:
     """Name and version of a profile's grader, for a fingerprint.
 

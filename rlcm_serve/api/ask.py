@@ -23,7 +23,6 @@ from rlcm_serve.core import Question, Solution
 from rlcm_serve.events import Event, OnEvent, ignore_event
 from rlcm_serve.evidence.records import Answered
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from rlcm_serve.solving.slots import setup_of_engine
 from rlcm_serve.solving.solver import OnStart, Prepared, Solver, begin_quietly
 from rlcm_serve.solving.unanswered import digest_of_ask
 from rlcm_serve.store.caller import Caller
@@ -123,7 +122,7 @@ async def ask(
                 asked_at,
                 shadow,
                 departs=bool(asked.prepared.terms.asked.departures),
-                setup=setup_of_engine(asked.prepared.reasoner.identity),
+                under=solver.guarantees.served_under[solution.profile],
             )
             if context.rehearsals is not None and place_to_compare is not None:
                 context.rehearsals.given(place_to_compare, id_, asked.prepared, solution)

@@ -133,12 +133,12 @@ class CalibrationJobs:
             Conflict, KeyReused, NotFound: as `CalibrationStore.create`.
         """
         if request.replaces is not None:
-            request, setup, since = await self._threads.read(
+            request, profiles, setup, since = await self._threads.read(
                 replacing, self._certificates, self._service, request.replaces
             )
             if problems is None:
                 problems = await self._threads.read(
-                    audited_problems, self._database, request.profile, setup, since
+                    audited_problems, self._database, profiles, setup, since
                 )
                 require_audited(problems)
         problems = problems or []

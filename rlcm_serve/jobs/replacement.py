@@ -10,8 +10,9 @@ from calibration.simulation.groups import Average
 from rlcm_serve.core import RiskName, VoteRule
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.solving.fingerprints import fitted_on
 from rlcm_serve.solving.service import Service
-from rlcm_serve.solving.slots import setup_of_engine
+from rlcm_serve.solving.slots import ServedUnder
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.job import CalibrationRequest
 
@@ -23,11 +24,13 @@ class Replacement(NamedTuple):
 
     Attributes:
         request: with the settings of the certificate.
-        setup: of the engine under its profile, by `setup_of_engine`.
+        profiles: all that the certificate is for.
+        setup: of the engine under these, as in `ServedUnder`.
         since: Unix time of the withdrawal, after which the problems must be drawn.
     """
 
     request: CalibrationRequest
+    profiles: tuple[str, ...]
     setup: str
     since: float
 
@@ -38,7 +41,7 @@ def replacing(certificates: CertificateStore, service: Service, id_: str) -> Rep
     Raises:
         NotFound: there is no such certificate.
         NotReady: no engine has started yet.
-        RequestRefused: its guarantee was not withdrawn, or it is for another engine.
+        RequestRefused: its guarantee was not withdrawn, or it is for another engine or budget.
         RequestRefused: as `as_before`.
     """
     identities = service.guarantees.identities
@@ -52,10 +55,19 @@ def replacing(certificates: CertificateStore, service: Service, id_: str) -> Rep
         )
     if not kept.profiles:
         raise RequestRefused("replace", f"this engine cannot replace {id_}: {kept.misfit}")
-    profile = kept.profiles[0]
-    (identity,) = (one for one in identities if one.profile.name == profile)
-    request = as_before(kept.certificate, profile, restoring.delta)
-    return Replacement(request, setup_of_engine(identity), restoring.since)
+    fitting = [one for one in identities if one.profile.name in kept.profiles]
+    budget = fitted_on(kept.certificate).max_tokens
+    alike = [one for one in fitting if one.budget.thinking == budget]
+    if not alike:
+        raise RequestRefused(
+            "replace",
+            f"{id_} is for a thinking budget of {budget} tokens, and a job records at the "
+            f"profile's, {fitting[0].budget.thinking}: record with `rlcm collect --max-tokens "
+            f"{budget}`, fit, and upload the certificate",
+        )
+    request = as_before(kept.certificate, alike[0].profile.name, restoring.delta)
+    setup = ServedUnder.of(alike[0]).setup
+    return Replacement(request, kept.profiles, setup, restoring.since)
 
 
 def require_audited(problems: Sequence[LabelledProblem]) -> None:

@@ -8,6 +8,7 @@ from rlcm_serve.core import Question, Solution
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import GivenAnswer
 from rlcm_serve.solving.shadow.draw import ShadowDraw
+from rlcm_serve.solving.slots import ServedUnder
 
 
 def given_answer(
@@ -24,7 +25,7 @@ def given_answer(
     shadow: ShadowDraw | None = None,
     question_digest: bytes | None = None,
     departs: bool = False,
-    setup: str | None = None,
+    under: ServedUnder | None = None,
 ) -> GivenAnswer:
     """The record of an answer or an abstention, with its question's text and its own.
 
@@ -41,7 +42,7 @@ def given_answer(
         shadow: how its shadow run was drawn, if one could be.
         question_digest: as in `GivenAnswer`.
         departs: as in `GivenAnswer`.
-        setup: as in `GivenAnswer`.
+        under: as in `GivenAnswer`.
     """
     share = draw.share(key_id, question.kind)
     guarantee = solution.guarantee
@@ -67,7 +68,7 @@ def given_answer(
         shadow=shadow,
         question_digest=question_digest,
         departs=departs,
-        setup=setup,
+        under=under,
     )
 
 

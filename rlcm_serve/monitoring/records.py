@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from rlcm_serve.solving.shadow.draw import ShadowDraw
+from rlcm_serve.solving.slots import ServedUnder
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class GivenAnswer:
         shadow: how its shadow run was drawn; None if none could be.
         question_digest: of the question, by `AuditDraw.question_digest`; None if it is not known.
         departs: whether its conversation or its schema was not the profile's.
-        setup: of the engine under the profile, by `setup_of_engine`; None if it is not known.
+        under: of which engine and profile it is; None if it is not known.
     """
 
     id: str
@@ -60,7 +61,7 @@ class GivenAnswer:
     shadow: ShadowDraw | None = None
     question_digest: bytes | None = None
     departs: bool = False
-    setup: str | None = None
+    under: ServedUnder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -39,6 +40,7 @@ from rlcm_serve.solving.fingerprints import (
     departures_of,
     profiles_of,
 )
+from rlcm_serve.solving.slots import ServedUnder
 from rlcm_serve.solving.statement import guarantee_of
 
 CERTIFICATE_FOLDER = "certificates"
@@ -197,6 +199,11 @@ class Guarantees:
                 )
         voids = tuple(departures_of(certificate, identity, Effect.VOIDS))
         self._certified.append(_Certified(profile, procedure, certificate, voids))
+
+    @cached_property
+    def served_under(self) -> Mapping[str, ServedUnder]:
+        """What answers are given under, by the names of the profiles."""
+        return {one.profile.name: ServedUnder.of(one) for one in self.identities}
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:

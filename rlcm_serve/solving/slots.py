@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from calibration.certificate.certificate import Certificate
 from calibration.traces.fingerprint import EFFECTS, Effect, Fingerprint
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.solving.fingerprints import ServedProcedure, fingerprint_of
+
+
+class ServedUnder(NamedTuple):
+    """What later work on an answer must know of the engine and the profile that gave it.
+
+    Attributes:
+        setup: a digest of what a certificate needs to fit. As in `setup_of`, engines that compute
+            other numbers have one setup.
+        grader: name and version of the grader, as in a fingerprint.
+    """
+
+    setup: str
+    grader: str
+
+    @classmethod
+    def of(cls, identity: EngineIdentity) -> Self:
+        """What it is for this engine and profile. It takes about a millisecond."""
+        asked = fingerprint_of(identity)
+        return cls(_digest_of([_engine_part(asked, set(EFFECTS))]), asked.grader)
 
 
 def slot_of(certificate: Certificate) -> str:
@@ -29,14 +48,6 @@ def setup_of(certificate: Certificate) -> str:
     another dtype. An engine serves one of them: one that it does not void, if there is any.
     """
     return _digest(certificate, set(EFFECTS))
-
-
-def setup_of_engine(identity: EngineIdentity) -> str:
-    """A digest of the setup of an engine under a profile: those of one setup share certificates.
-
-    As in `setup_of`, engines that compute other numbers have one setup.
-    """
-    return _digest_of([_engine_part(fingerprint_of(identity), set(EFFECTS))])
 
 
 def slots_of(certificate: Certificate) -> set[str]:

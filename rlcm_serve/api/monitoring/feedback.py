@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from functools import partial
 
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.answers.grading.verdicts import Verdicts
-from rlcm_serve.answers.profile_graders import verdicts_of
+from rlcm_serve.answers.profile_graders import verdicts_as_given
 from rlcm_serve.api.access import tenant_of
 from rlcm_serve.api.context import Context
 from rlcm_serve.api.wire.monitoring.feedback import FeedbackItem, FeedbackResponse, RefusedLabel
@@ -29,6 +30,9 @@ GRADING_S = 30.0
 _FULL = f"the answer was labelled {MOST_LABELS} times: the last label stays, and no more are taken"
 _Graded = tuple[list[Label], list[RefusedLabel]]
 """The labels, and those that are refused."""
+_VerdictsOn = Callable[[KnownAnswer], Verdicts]
+"""The verdicts for an answer; raises `RequestRefused` if its grader is not here."""
+_log = logging.getLogger(__name__)
 
 
 def monitoring_of(context: Context) -> LiveMonitoring:
@@ -65,7 +69,7 @@ async def take_labels(
         graded = partial(_with_grader, grade, identities)
         labels, refused = await context.grading.run(tenant_of(caller), graded)
     else:
-        labels, refused = grade({})
+        labels, refused = grade(_no_verdicts)
     if not is_trusted:
         labels = [replace(label, trusted=False) for label in labels]
     done = await threads.write(monitoring.answers.label, labels, caller)
@@ -92,13 +96,28 @@ def _evaluation(label: Label) -> Evaluation:
 
 
 def _with_grader(
-    grade: Callable[[Mapping[str, Verdicts]], _Graded],
+    grade: Callable[[_VerdictsOn], _Graded],
     identities: Sequence[EngineIdentity],
     math: AnswerGrader,
 ) -> _Graded:
-    """What `grade` makes of the verdicts of each profile that is served."""
-    profiles = [identity.profile for identity in identities]
-    return grade({profile.name: verdicts_of(profile, math) for profile in profiles})
+    """What `grade` makes of the verdicts of the graders that answers were given under."""
+    profiles = {identity.profile.name: identity.profile for identity in identities}
+
+    def verdicts(known: KnownAnswer) -> Verdicts:
+        try:
+            return verdicts_as_given(known.grader, profiles.get(known.profile), math)
+        except ProfileRefused as error:
+            raise RequestRefused(
+                "reference",
+                f"the answer was given under the profile {known.profile!r}, and cannot be graded "
+                f"as it would have been then: {error}; send right instead",
+            ) from error
+
+    return grade(verdicts)
+
+
+def _no_verdicts(known: KnownAnswer) -> Verdicts:
+    raise AssertionError(f"no label of {known} has a reference")
 
 
 def _to_skip(
@@ -111,6 +130,9 @@ def _to_skip(
             continue
         if item.right is not None or item.reference is not None:
             why = "skip: give either skip, or right or reference"
+            refused.append(RefusedLabel(id=item.id, why=why))
+        elif not known[item.id].answered:
+            why = "skip: the service abstained, so no test waits for a label"
             refused.append(RefusedLabel(id=item.id, why=why))
         elif not is_trusted:
             why = "skip: only keys with the scope label or admin may end the wait for a label"
@@ -125,7 +147,7 @@ def _graded(
     known: Mapping[str, KnownAnswer],
     by: str | None,
     draw: AuditDraw,
-    verdicts: Mapping[str, Verdicts],
+    verdicts: _VerdictsOn,
 ) -> _Graded:
     """The labels, and those that are refused. References may take up to `GRADING_S` seconds."""
     labels, refused = [], []
@@ -136,8 +158,12 @@ def _graded(
             continue
         try:
             right = _verdict(item, answer, verdicts, draw, late=time.monotonic() > until)
-        except (RequestRefused, ProfileRefused) as error:
+        except RequestRefused as error:
             refused.append(RefusedLabel(id=item.id, why=str(error)))
+        except Exception as error:  # a grader may be anybody's  # noqa: BLE001
+            why = f"reference: it cannot be graded ({type(error).__name__}: {error}); send right"
+            _log.warning("the label of %s: %s", item.id, why)
+            refused.append(RefusedLabel(id=item.id, why=f"{why} instead"))
         else:
             labels.append(Label(item.id, right, by, item.reference, item.full_budget_right))
     return labels, refused
@@ -146,7 +172,7 @@ def _graded(
 def _verdict(
     item: FeedbackItem,
     known: KnownAnswer,
-    verdicts: Mapping[str, Verdicts],
+    verdicts: _VerdictsOn,
     draw: AuditDraw,
     *,
     late: bool,
@@ -172,15 +198,14 @@ def _verdict(
         return item.right
     if item.reference is None or item.right is not None:
         raise RequestRefused("right", "give either right or reference")
-    grader = verdicts.get(known.profile)
-    if grader is None:
-        raise RequestRefused(
-            "reference",
-            f"the answer was given under the profile {known.profile!r}, which is not served any "
-            "more: send right instead",
-        )
     if late:
         raise RequestRefused("reference", "grading took too long: send this label again")
+    try:
+        grader = verdicts(known)
+    except RequestRefused:
+        if known.answered:
+            raise
+        return False  # nothing is compared: the reference is for a fresh certificate
     grader.check_reference(item.reference)
     if not known.answered:
         return False

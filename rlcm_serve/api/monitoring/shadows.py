@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rlcm_serve.admission import Admission
 from rlcm_serve.answers.grader import AnswerGrader
-from rlcm_serve.answers.profile_graders import verdicts_of
+from rlcm_serve.answers.profile_graders import verdicts_as_given, verdicts_of
 from rlcm_serve.api.monitoring.grading import NICENESS
 from rlcm_serve.core import Solution
 from rlcm_serve.errors import NotReady, RequestRefused
@@ -106,7 +106,7 @@ class FullAnswerGrading:
 
     def _grade(self, one: Ungraded, profile: Profile, grader: AnswerGrader) -> None:
         try:
-            verdicts = verdicts_of(profile, grader)
+            verdicts = verdicts_as_given(one.grader, profile, grader)
             verdicts.check_reference(one.reference)
             right: bool | None = verdicts.equal(one.answer, one.reference)
         except Exception as error:  # a grader may be anybody's  # noqa: BLE001

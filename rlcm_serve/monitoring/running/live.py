@@ -15,6 +15,7 @@ from rlcm_serve.monitoring.steady_clock import SteadyClock
 from rlcm_serve.monitoring.writer import AnswerWriter
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.shadow.draw import ShadowDraw
+from rlcm_serve.solving.slots import ServedUnder
 from rlcm_serve.store.answers.draws import draw_of
 from rlcm_serve.store.answers.figures import MonitoringFigures
 from rlcm_serve.store.answers.stored import StoredAnswers
@@ -62,7 +63,7 @@ class LiveMonitoring:
         shadow: ShadowDraw | None = None,
         *,
         departs: bool = False,
-        setup: str | None = None,
+        under: ServedUnder | None = None,
     ) -> Solution:
         """Takes a solution that is about to be given; returns it with whether it was drawn.
 
@@ -76,7 +77,7 @@ class LiveMonitoring:
             started: when the question was asked, Unix time.
             shadow: how its shadow run was drawn, if one could be.
             departs: whether its conversation or its schema is not the profile's.
-            setup: of the engine under the profile, by `setup_of_engine`.
+            under: of which engine and profile it is.
         """
         guarantee = solution.guarantee
         answer = given_answer(
@@ -92,7 +93,7 @@ class LiveMonitoring:
             shadow=shadow,
             question_digest=self.draw.question_digest(digest),
             departs=departs,
-            setup=setup,
+            under=under,
         )
         self.writer.put(answer)
         return replace(solution, audited=answer.audited and answer.answered)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import and_, func, or_, select
 
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
@@ -24,9 +24,9 @@ class _Asked(NamedTuple):
 
 
 def audited_problems(
-    database: Database, profile: str, setup: str, since: float
+    database: Database, profiles: Sequence[str], setup: str, since: float
 ) -> list[LabelledProblem]:
-    """The audited questions of a profile since a time, as far as they have a reference.
+    """The audited questions of a setup since a time, as far as they have a reference.
 
     They are a fair sample of the questions that could be drawn, if whoever labels gives a reference
     for all of them, whatever the service did. Where shares for audit differ between keys, kinds or
@@ -41,9 +41,10 @@ def audited_problems(
 
     Args:
         database: holds answers and labels.
-        profile: prompt profile under which they were asked.
-        setup: of the engine under this profile, by `setup_of_engine`. Processes with other models
-            may share the database.
+        profiles: names of the prompt profiles that have the setup. Answers of older releases say no
+            setup, so those under these profiles are taken.
+        setup: of the engine under these profiles, as in `ServedUnder`. Processes with other models
+            may share the database, and profiles may have been renamed.
         since: Unix time in seconds.
 
     Raises:
@@ -53,7 +54,7 @@ def audited_problems(
     found: dict[str, LabelledProblem] = {}
     declined: set[str] = set()
     without: set[str] = set()
-    for one in _fair(database, profile, setup, since):
+    for one in _fair(database, profiles, setup, since):
         text = one.question
         if one.reference is not None:
             found.setdefault(text, LabelledProblem(one.id, text, one.reference, kind=one.kind))
@@ -72,11 +73,13 @@ def audited_problems(
     return list(found.values())
 
 
-def _fair(database: Database, profile: str, setup: str, since: float) -> Sequence[_Asked]:
+def _fair(
+    database: Database, profiles: Sequence[str], setup: str, since: float
+) -> Sequence[_Asked]:
     """The audited questions that have a text, in order; all drawn with the same probability."""
-    of_profile = (
-        AnswerRow.profile == profile,
-        or_(AnswerRow.setup == setup, AnswerRow.setup.is_(None)),  # None in older releases
+    of_older_releases = and_(AnswerRow.setup.is_(None), AnswerRow.profile.in_(profiles))
+    of_setup = (
+        or_(AnswerRow.setup == setup, of_older_releases),
         AnswerRow.started >= since,
         AnswerRow.departs.is_not(True),
     )
@@ -95,11 +98,11 @@ def _fair(database: Database, profile: str, setup: str, since: float) -> Sequenc
     drawn = (
         select(*columns)
         .outerjoin(LabelRow, LabelRow.number == last)
-        .where(AnswerRow.audited, *of_profile, AnswerRow.question.is_not(None))
+        .where(AnswerRow.audited, *of_setup, AnswerRow.question.is_not(None))
         .order_by(AnswerRow.sequence)
     )
     share = AnswerRow.audit_share
-    could_be = *of_profile, share > 0
+    could_be = *of_setup, share > 0
     of_question = func.row_number().over(
         partition_by=AnswerRow.question_digest, order_by=(AnswerRow.started, AnswerRow.sequence)
     )

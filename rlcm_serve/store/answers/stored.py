@@ -37,7 +37,8 @@ class KnownAnswer:
     """What a label of an answer is checked against.
 
     Attributes:
-        profile: of the question; names the grader.
+        profile: of the question.
+        grader: that of the profile then, as in a fingerprint; None in rows of older releases.
         answered: whether there is an answer to label.
         answer: its text; None where texts are not kept.
         digest: of the answer, by `AuditDraw.digest`.
@@ -46,6 +47,7 @@ class KnownAnswer:
     """
 
     profile: str
+    grader: str | None
     answered: bool
     answer: str | None
     digest: bytes | None
@@ -116,6 +118,7 @@ class StoredAnswers:
                     if caller.may_label(row.key_id):
                         found[row.id] = KnownAnswer(
                             row.profile,
+                            row.grader,
                             row.answered,
                             row.answer,
                             row.answer_digest,
@@ -256,6 +259,8 @@ class StoredAnswers:
 
     def _row(self, answer: GivenAnswer) -> dict[str, Any]:
         kept = {name: getattr(answer, name) for name in _PLAIN}
+        if answer.under is not None:
+            kept |= answer.under._asdict()
         kept["answer_digest"] = None if answer.answer is None else self._draw.digest(answer.answer)
         for name in ("kind", "profile", "question", "answer"):
             text_ = getattr(answer, name)
@@ -282,7 +287,6 @@ _PLAIN = (
     "due",
     "question_digest",
     "departs",
-    "setup",
 )
 
 

@@ -34,8 +34,8 @@ class AnswerRow(Base):
 
     `certificate` is a digest, and None without a guarantee. `answer_digest` is a keyed digest of
     the answer, `question_digest` one of the question. `departs` says whether the conversation or
-    the schema was not the profile's, `setup` is that of the engine under the profile. The last
-    three are None in rows of older releases. `question` and `answer` are None where texts are not
+    the schema was not the profile's, `setup` and `grader` are as in `ServedUnder`. The last
+    four are None in rows of older releases. `question` and `answer` are None where texts are not
     kept. `labelled` is when the first trusted label came, and `right` what the last one says; both
     are None without one. An abstention is never `right` or wrong: its label has a reference alone.
     `reported` is what the last label says that is not trusted, and so enters no test.
@@ -69,6 +69,7 @@ class AnswerRow(Base):
     question_digest: Mapped[bytes | None] = mapped_column(LargeBinary(32))
     departs: Mapped[bool | None]
     setup: Mapped[str | None] = mapped_column(String(64))
+    grader: Mapped[str | None] = mapped_column(Text)
     if TYPE_CHECKING:
         repeated: Mapped[bool]
 

@@ -31,6 +31,7 @@ class Ungraded(NamedTuple):
     profile: str
     answer: str
     reference: str
+    grader: str | None
 
 
 class StoredShadows:
@@ -76,7 +77,13 @@ class StoredShadows:
             limit: largest number.
         """
         rows = (
-            select(ShadowRow.id, AnswerRow.profile, ShadowRow.full_answer, _LAST_REFERENCE)
+            select(
+                ShadowRow.id,
+                AnswerRow.profile,
+                ShadowRow.full_answer,
+                _LAST_REFERENCE,
+                AnswerRow.grader,
+            )
             .join(AnswerRow, AnswerRow.id == ShadowRow.id)
             .where(
                 text(UNGRADED),
@@ -88,7 +95,7 @@ class StoredShadows:
             .limit(limit)
         )
         with self._database.reading() as session:
-            return [Ungraded(*map(str, row)) for row in session.execute(rows)]
+            return [Ungraded(*row) for row in session.execute(rows)]
 
     def grade(self, id_: str, right: bool | None) -> None:
         """Stores whether a full-budget answer is right; None if it cannot be graded.

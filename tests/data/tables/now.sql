@@ -31,6 +31,7 @@ CREATE TABLE rlcm_answers (
 	question_digest BLOB,
 	departs BOOLEAN,
 	setup VARCHAR(64),
+	grader TEXT,
 	PRIMARY KEY (sequence),
 	UNIQUE (id)
 );

@@ -104,3 +104,18 @@ async def test_without_problems_a_job_takes_the_audited_questions_since_the_with
         assert [one.problem for one in here.jobs.store.problems(second)] == [
             one.problem for one in SECOND
         ]
+
+
+async def test_a_certificate_of_another_budget_than_the_profiles_is_not_fitted_again_at_that(
+    database: Database,
+) -> None:
+    async with running(database) as here:
+        fitted = fingerprint_of(here.service.engine.identity)
+        budget = fitted.max_tokens // 2
+        shorter = replace(fitted, max_tokens=budget)
+        old = certificate({0.2: ExitPolicy(lambda_high=0.9)}, fingerprint=shorter)
+        here.store.add(old, "uploaded")
+        here.service.use(here.store.activate(old.id, here.service.guarantees.identities))
+        withdraw(database, old)
+        with pytest.raises(RequestRefused, match=f"`rlcm collect --max-tokens {budget}`"):
+            await here.jobs.submit(CalibrationRequest(replaces=old.id), SECOND)

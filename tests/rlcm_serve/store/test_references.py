@@ -11,6 +11,7 @@ from sqlalchemy import select
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.monitoring.records import Label
 from rlcm_serve.settings.shares import AuditShares
+from rlcm_serve.solving.slots import ServedUnder
 from rlcm_serve.store.answers.counts import LabelCounts
 from rlcm_serve.store.answers.draws import draw_of
 from rlcm_serve.store.answers.references import audited_problems
@@ -34,7 +35,7 @@ def asked(number: int, **changes: Any) -> Any:
 
 
 def references(database: Database) -> dict[str, str | None]:
-    return {one.id: one.answer for one in audited_problems(database, "default", SETUP, 0.0)}
+    return {one.id: one.answer for one in audited_problems(database, ["default"], SETUP, 0.0)}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_where_shares_differ_the_sample_is_thinned_to_the_smallest(database: Dat
     ]
     answers.add(whole)
     answers.label([Label(one.id, True, None, "7") for one in whole], ANYONE)
-    found = audited_problems(database, "default", SETUP, 0.0)
+    found = audited_problems(database, ["default"], SETUP, 0.0)
     of_kind = sum(one.kind == "x" for one in found)
     assert {one.id for one in found} == {one.id for one in whole if draw.draws(one.id, seldom)}
     assert 0.44 < of_kind / len(found) < 0.56
@@ -133,7 +134,7 @@ def test_a_question_that_is_asked_often_is_not_drawn_more_often(database: Databa
     ]
     answers.add(whole)
     answers.label([Label(one.id, True, None, "7") for one in whole], ANYONE)
-    found = audited_problems(database, "default", SETUP, 0.0)
+    found = audited_problems(database, ["default"], SETUP, 0.0)
     of_often = sum(one.problem.startswith("Often") for one in found)
     assert 80 < len(found) < 160
     assert 8 <= of_often <= 36, "of 100, each drawn with probability .2"
@@ -198,9 +199,15 @@ def test_declined_questions_wait_for_a_reference_after_a_withdrawal(
 def test_questions_to_another_model_on_the_same_database_are_left_out(
     answers: StoredAnswers, database: Database
 ) -> None:
-    """Its profile may have the same name. Rows of older releases do not say their setup."""
-    setups = SETUP, "6" * 64, None
-    answers.add([asked(number, setup=setup) for number, setup in enumerate(setups)])
+    """Profiles of two models may have one name; rows of older releases do not say their setup."""
+    setups = SETUP, "6" * 64, None, SETUP, None
+    profiles = "default", "default", "default", "renamed", "another"
+    answers.add(
+        [
+            asked(number, under=setup and ServedUnder(setup, "exact"), profile=profile)
+            for number, (setup, profile) in enumerate(zip(setups, profiles, strict=True))
+        ]
+    )
     labels = [Label(answer(number).id, True, None, "5", None) for number in range(len(setups))]
     answers.label(labels, ANYONE)
-    assert set(references(database)) == {answer(0).id, answer(2).id}
+    assert set(references(database)) == {answer(0).id, answer(2).id, answer(3).id}
