@@ -15,6 +15,8 @@ MOST_FAILURES = 100
 as much time as the whole text."""
 _BEGIN = re.compile(r'\{(?=[ \t\r\n]*+["}])')
 _BRACES = re.compile(r"[{}]")
+_ENDS = re.compile(r'[ \t\r\n]*+(?:[}]|,[ \t\r\n]*+(?:"|\Z)|\Z)')
+"""What may follow a value in an object: its end, another member, or nothing yet."""
 _SPACE = " \t\r\n"
 
 
@@ -46,13 +48,20 @@ class JsonExtractor(Extractor):
         return self.find(text[: _first_open(text)])
 
     def close(self, continuation: str, complete: bool = True) -> str | None:
-        """The value that the continuation begins with, if it has ended."""
-        decoded = _decode(continuation.lstrip(_SPACE), 0)
+        """The value that the continuation begins with, if it has ended.
+
+        What follows must be a comma or the end of the object, or nothing: 3 is not the value of
+        `3/4}`, nor 1 that of `1,250 people}`.
+        """
+        text = continuation.lstrip(_SPACE)
+        decoded = _decode(text, 0)
         if decoded is None:
             return None
         value, end = decoded
+        if not _ENDS.match(text, end):
+            return None
         # A number may go on where the text was cut.
-        is_open = end == len(continuation.lstrip(_SPACE)) and isinstance(value, (int, float))
+        is_open = end == len(text) and isinstance(value, (int, float))
         return None if is_open and not complete else _written(value)
 
     def shown(self, continuation: str, answer: str) -> str:

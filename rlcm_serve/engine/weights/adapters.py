@@ -70,18 +70,34 @@ class Adapter:
         return LoRARequest(self.digest, number, str(self.folder))
 
 
+_PASSED_OVER = (
+    "alpha_pattern",
+    "rank_pattern",
+    "lora_bias",
+    "trainable_token_indices",
+    "layer_replication",
+)
+"""Parts of PEFT's configuration that vLLM reads past: the scale of a module, say, is r's then."""
+
+
 def require_match(adapter: Adapter, model: Path) -> None:
     """Returns if the adapter's matrices have the sizes of the model's weights of the same names.
 
-    vLLM copies a matrix that is too small into a part of its own, and says nothing. Weights under
+    vLLM copies a matrix that is too small into a part of its own, and says nothing. Matrices under
     other names, and files other than safetensors, are left to vLLM.
 
     Raises:
-        ModelRefused: a matrix has another size; the adapter is for another model.
+        ModelRefused: a matrix has another size, as the adapter is for another model; there is a
+            weight that is no matrix of LoRA; or a file cannot be read.
     """
     own = _shapes([adapter.folder / WEIGHTS_FILES[0]])
     weights = _shapes(model.glob("*.safetensors"))
     for name, matrix in own.items():
+        if ".lora_" not in name:
+            raise ModelRefused(
+                f"the adapter {adapter.folder} holds {name}, a whole weight, which vLLM would pass "
+                "over: merge the adapter into the model's weights, and serve the merged model"
+            )
         module, _, rest = name.removeprefix(_PREFIX).rpartition(".lora_")
         shape = weights.get(f"{module}.weight", ())
         if len(shape) != 2 or len(matrix) != 2:
@@ -97,13 +113,17 @@ def require_match(adapter: Adapter, model: Path) -> None:
 
 def _shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
     """The shapes of all matrices in safetensors files, by name."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
     found: dict[str, tuple[int, ...]] = {}
     for file in files:
         if file.is_file():
-            with safe_open(file, framework="numpy") as stored:
-                found |= {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118
+            try:
+                with safe_open(file, framework="numpy") as stored:
+                    names = list(stored.keys())
+                    found |= {name: tuple(stored.get_slice(name).get_shape()) for name in names}
+            except SafetensorError as error:
+                raise ModelRefused(f"{file} cannot be read ({error}): copy it again") from error
     return found
 
 
@@ -118,7 +138,10 @@ def _config_of(folder: Path) -> dict[str, Any]:
 
 
 def _unsupported(config: dict[str, Any]) -> str | None:
-    """What of the configuration vLLM refuses, in words."""
+    """What of the configuration vLLM refuses, or passes over and so serves wrongly, in words."""
+    for name in _PASSED_OVER:
+        if config.get(name):
+            return f"{name} ({config[name]})"
     if config.get("use_dora"):
         return "DoRA (use_dora)"
     if config.get("modules_to_save"):

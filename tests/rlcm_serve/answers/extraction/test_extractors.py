@@ -133,6 +133,15 @@ def test_the_field_of_the_last_object_that_has_it_counts(text: str, answer: str 
         ("[1, 2]", False, "[1,2]"),
         ("null}", True, None),
         ("eight", True, None),
+        ('8 , "why": 3', False, "8"),
+        ("8,", False, "8"),
+        ("3/4}", True, None),
+        ("2^10}", True, None),
+        ("12.5%}", True, None),
+        ("1,250 people}", True, None),
+        ("007}", True, None),
+        ("12.", False, None),
+        ('"7" apples}', True, None),
     ],
 )
 def test_a_forced_field_ends_with_its_value(

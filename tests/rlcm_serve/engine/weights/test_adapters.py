@@ -54,6 +54,11 @@ def test_a_digest_is_of_the_files_and_not_of_their_place(tmp_path: Path) -> None
         ({"use_dora": True}, r"DoRA \(use_dora\), which vLLM does not serve: merge it"),
         ({"modules_to_save": ["lm_head"]}, "whole modules .*lm_head"),
         ({"bias": "all"}, r"biases \(bias: all\)"),
+        ({"alpha_pattern": {"v_proj": 64}}, r"alpha_pattern \(\{'v_proj': 64\}\), which vLLM"),
+        ({"rank_pattern": {"v_proj": 2}}, "rank_pattern"),
+        ({"lora_bias": True}, "lora_bias"),
+        ({"trainable_token_indices": [1, 2]}, "trainable_token_indices"),
+        ({"layer_replication": [[0, 2]]}, "layer_replication"),
     ],
 )
 def test_what_vllm_cannot_serve_is_refused(
@@ -140,3 +145,19 @@ def test_an_adapter_of_another_model_is_refused(
     else:
         with pytest.raises(ModelRefused, match=why):
             require_match(adapter, EMBEDDED_MODEL)
+
+
+def test_a_weight_that_vllm_would_pass_over_is_refused(tmp_path: Path) -> None:
+    """PEFT saves the whole embeddings after their number has changed."""
+    folder = write(tmp_path)
+    saved = {"base_model.model.model.embed_tokens.base_layer.weight": torch.ones(32, 160)}
+    save_file(matrices(4, 192, 160) | saved, folder / "adapter_model.safetensors")
+    with pytest.raises(ModelRefused, match=r"holds .*embed_tokens\.base_layer\.weight, a whole"):
+        require_match(Adapter.read(folder), EMBEDDED_MODEL)
+
+
+def test_cut_weights_are_refused_by_name(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    (folder / "adapter_model.safetensors").write_bytes(bytes(40))
+    with pytest.raises(ModelRefused, match=r"adapter_model\.safetensors cannot be read"):
+        require_match(Adapter.read(folder), EMBEDDED_MODEL)
