@@ -107,12 +107,15 @@ class Profile:
         return {name: part for name, part in parts.items() if part != _plain(name, _DEFAULTS[name])}
 
     def fill(self, question: str) -> str:
-        """The user's message for a question. One that is in the template already stays as it is."""
+        """The user's message for a question. One that is in the template already stays in it.
+
+        Space around the template does not count then: the model gets the profile's.
+        """
         before, after = self.template.split(PROBLEM)
-        inside = len(question) > len(before) + len(after)
-        if inside and question.startswith(before) and question.endswith(after):
-            return question
-        return f"{before}{question}{after}"
+        inside = _between(before, question, after)
+        if inside is None and self.template.strip() != PROBLEM:
+            inside = _between(before.lstrip(), question.strip(), after.rstrip())
+        return f"{before}{question if inside is None else inside}{after}"
 
     def messages(self, question: str) -> tuple[Message, ...]:
         """The conversation that asks a question: the system prompt, if any, and the user's turn."""
@@ -125,6 +128,14 @@ class Profile:
         Space around it does not count: the model gets the profile's text.
         """
         return self.system is not None and prompt.strip() == self.system.strip()
+
+
+def _between(before: str, text: str, after: str) -> str | None:
+    """What is between two texts; None if there is nothing, or a text without them."""
+    is_within = len(text) > len(before) + len(after)
+    if is_within and text.startswith(before) and text.endswith(after):
+        return text[len(before) : len(text) - len(after)]
+    return None
 
 
 def unknown_profile(name: str, known: Iterable[Profile]) -> RequestRefused:

@@ -48,13 +48,13 @@ def load_profile(file: Path) -> Profile:
 
 
 def load_profiles(files: Sequence[Path]) -> tuple[Profile, ...]:
-    """The profiles of the files.
+    """The profiles of the files; one that is named twice counts once.
 
     Raises:
         ProfileRefused: a file is refused, or two profiles have one name.
     """
     loaded: dict[str, tuple[Profile, Path]] = {}
-    for file in files:
+    for file in {file.resolve(): file for file in files}.values():
         profile = load_profile(file)
         for other, source in loaded.values():
             if other.name == profile.name:

@@ -13,6 +13,7 @@ from rlcm_serve.answers.profile_graders import grader_name
 from rlcm_serve.core import Question, RiskName, VoteRule
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.thinking import format_named
+from rlcm_serve.engine.weights.adapters import Adapter
 from rlcm_serve.errors import CertificateMismatch
 from rlcm_serve.profiles.parts import PROBLEM
 from rlcm_serve.profiles.profile import Profile
@@ -106,9 +107,10 @@ def require_profile(recorded: Fingerprint, profile: Profile) -> None:
 
     Raises:
         CertificateMismatch: they were not; the message lists the differences.
-        ModelRefused: the profile's thinking format is not known.
+        ModelRefused: the profile's thinking format is not known, or its adapter cannot be read.
     """
     said: dict[str, Any] = {
+        "adapter": "" if profile.adapter is None else Adapter.read(profile.adapter).digest,
         "thinking": format_named(profile.thinking).name if profile.thinking else None,
         "temperature": profile.temperature,
         "top_p": profile.top_p,

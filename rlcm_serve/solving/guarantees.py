@@ -27,7 +27,6 @@ from rlcm_serve.core import (
     NoGuarantee,
     OnInfeasible,
     Question,
-    RiskName,
     Verified,
 )
 from rlcm_serve.engine.contract import EngineIdentity
@@ -275,7 +274,7 @@ class Guarantees:
         of_profile = [one for one in self._certified if one.profile == asked.profile.name]
         nearest = _nearest(wanted, of_profile)
         if nearest is None:
-            why = self._why_uncertified(question.risk, asked)
+            why = self._why_uncertified(question, asked)
             return _unpromised(asked, FULL_BUDGET, budget, why, NoGuarantee.UNCERTIFIED)
         certificate = nearest.certificate
         withdrawn = self.withdrawn.get(certificate.id)
@@ -312,7 +311,7 @@ class Guarantees:
             expectation=Expectation(level.expected_tokens, level.full_budget_tokens),
         )
 
-    def _why_uncertified(self, risk: RiskName, asked: Asked) -> str:
+    def _why_uncertified(self, question: Question, asked: Asked) -> str:
         if not self._certified and self.unsigned:
             return (
                 "this service demands signed certificates, and none of its certificates is signed "
@@ -322,17 +321,18 @@ class Guarantees:
             for id_, why in self._refused.items():
                 return f"certificate {id_} is not served: {why}"
             return NO_CERTIFICATE
-        profile = asked.profile.name
+        profile, risk = asked.profile.name, question.risk
         of_profile = [one for one in self._certified if one.profile == profile]
         bounded = sorted({one.procedure.risk for one in of_profile})
         if not bounded:
             return self._why_no_profile(asked)
         kinds = sorted({o.procedure.kind or "" for o in of_profile if o.procedure.risk == risk})
         if kinds:
+            remedy = "activate the certificate of all kinds that was fitted with them"
             return (
                 f"the certificates for the risk '{risk}' are for questions of the kinds "
-                f"{named(kinds)} alone, so it was answered at the full budget: name the question's "
-                "kind, or activate the certificate of all kinds that was fitted with them"
+                f"{named(kinds)} alone, so it was answered at the full budget: "
+                + (f"name the question's kind, or {remedy}" if question.kind is None else remedy)
             )
         return (
             f"no certificate covers the risk '{risk}', so it was answered at the full budget; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 from calibration.certificate.certificate import Certificate
@@ -39,6 +40,11 @@ def slot_of(certificate: Certificate) -> str:
     """
     warns = {name for name, effect in EFFECTS.items() if effect is Effect.WARNS}
     return _digest(certificate, warns)
+
+
+def is_of_kind_beside(certificate: Certificate, pooled: Certificate) -> bool:
+    """Whether a kind's certificate would share a slot with one for all kinds, but for its kind."""
+    return slot_of(replace(certificate, kind=None)) == slot_of(replace(pooled, kind=None))
 
 
 def setup_of(certificate: Certificate) -> str:

@@ -38,7 +38,7 @@ from rlcm_serve.errors import (
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import profiles_of, voided_by
 from rlcm_serve.solving.guarantees import Guarantees
-from rlcm_serve.solving.slots import setup_of, slot_of, slots_of
+from rlcm_serve.solving.slots import is_of_kind_beside, setup_of, slot_of, slots_of
 from rlcm_serve.store.answers.restoring import Restoring, Withdrawals
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.answers.withdrawals import restore, withdrawn
@@ -308,7 +308,9 @@ class CertificateStore:
     ) -> Guarantees:
         """Activates a certificate, which replaces any other one of its procedure.
 
-        Its rehearsal ends: from now on the answers are its own.
+        One for all kinds also replaces those of kinds that had too few problems for one of their
+        own this time: the certificates of two fits do not hold together. Such a one stays if its
+        guarantee was withdrawn. Its rehearsal ends: from now on the answers are its own.
 
         Args:
             id_: of the certificate.
@@ -330,6 +332,7 @@ class CertificateStore:
             if require is not None:
                 require(session)
             certificate = self._activable(session, id_, identities)
+            self._stop_pooled(session, certificate, identities)
             for other in _active_in(session, slot_of(certificate)):
                 other.state = STORED
             session.flush()  # before another becomes active
@@ -391,6 +394,19 @@ class CertificateStore:
                         f"of this engine would have the guarantee of {id_}: {voided}"
                     )
         return certificate
+
+    def _stop_pooled(
+        self, session: Session, certificate: Certificate, identities: Sequence[EngineIdentity]
+    ) -> None:
+        """Deactivates the certificates of kinds whose questions this one is for from now on."""
+        if certificate.kind is None or certificate.about is not None:
+            return
+        served = self._active(session, identities, self._past(session)).served
+        lost = withdrawn(session, [one.digest for one in served])
+        for other in served:
+            is_pooled = other.about is not None and other.about not in certificate.kind.certified
+            if is_pooled and other.id not in lost and is_of_kind_beside(other, certificate):
+                self._set_state(session, other.id, WITHDRAWN)
 
     def _take_turns(self, session: Session) -> None:
         """Waits for other processes that write certificates; SQLite has one writer anyway."""

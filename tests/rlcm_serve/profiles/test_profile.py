@@ -66,8 +66,18 @@ def test_the_default_profile_says_nothing_but_the_question() -> None:
 def test_a_question_is_put_into_the_template_once(before: str, after: str, question: str) -> None:
     profile = Profile(template=f"{before}{{problem}}{after}")
     filled = profile.fill(question)
-    assert filled == question or filled == f"{before}{question}{after}"
+    assert filled.startswith(before)
+    assert filled.endswith(after)
+    assert filled in (question, f"{before}{question}{after}") or filled.strip() == question.strip()
     assert profile.fill(filled) == filled
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n "])
+def test_space_around_the_template_does_not_count(end: str) -> None:
+    """A TOML text that ends on a line of its own has a line break that clients strip."""
+    profile = Profile(template="Q: {problem}\n\nPut the answer into a box.\n")
+    built = profile.fill("2 + 2?")
+    assert profile.fill(f"{built.rstrip()}{end}") == built
 
 
 def test_braces_around_the_question_stay_as_they_are() -> None:
@@ -191,6 +201,7 @@ def test_profiles_of_a_folder_are_found_and_need_names_of_their_own(tmp_path: Pa
         (tmp_path / "profiles" / f"{name}.toml").write_text(f"system = 'Be {name}.'")
     names = [profile.name for profile in load_profiles(find_profiles(tmp_path))]
     assert names == ["brief", "long"]
+    assert len(load_profiles([*find_profiles(tmp_path), *find_profiles(tmp_path)])) == 2
     (tmp_path / "profiles" / "other.toml").write_text("name = 'brief'")
     with pytest.raises(ProfileRefused, match="both named 'brief'"):
         load_profiles(find_profiles(tmp_path))

@@ -133,3 +133,17 @@ def test_pointwise_alpha_is_chosen_beforehand_and_the_kind_is_not() -> None:
     guarantee = terms_of("algebra", made).guarantee
     assert guarantee is not None
     assert guarantee.statement.endswith("whichever kind is chosen, if alpha was chosen beforehand.")
+
+
+def test_a_question_of_another_kind_is_not_told_to_name_its_kind() -> None:
+    """There is no certificate of all kinds."""
+    unnamed, other = (terms_of(kind, ALGEBRA).no_guarantee_reason for kind in (None, "history"))
+    assert unnamed is not None
+    assert unnamed.endswith(
+        "full budget: name the question's kind, or activate the certificate of all kinds that was "
+        "fitted with them"
+    )
+    assert other is not None
+    assert other.endswith(
+        "full budget: activate the certificate of all kinds that was fitted with them"
+    )

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from calibration import FULL_BUDGET, Certificate, ExitPolicy
+from calibration import FULL_BUDGET, Certificate, ExitPolicy, Kind
+from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CertificateError
+from calibration.simulation.risks import SELECTIVE
 from rlcm_serve.core import Question, Verified
 from rlcm_serve.engine.contract import EngineFacts, EngineIdentity
 from rlcm_serve.errors import CertificateMismatch, Conflict, NotFound, SignatureRefused
@@ -25,6 +27,7 @@ from rlcm_serve.store.certificate_table import ACTIVE, StoredCertificate
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
+from tests.rlcm_serve.store.test_restoring import withdraw
 
 OTHER_ENGINE = replace(IDENTITY, model="m1")
 FACTUAL = replace(IDENTITY, facts=EngineFacts(dtype="float32"))
@@ -413,3 +416,35 @@ def test_a_bad_signature_file_is_no_signature(
         envelope_path(file).write_text(text)
         assert store.load([IDENTITY], [file]).certificates == ()
         assert why in (store.kept(of_one().id, [IDENTITY]).refusal or "")
+
+
+def of_fit(kinds: tuple[str, ...], pooled: tuple[str, ...], name: str | None) -> Certificate:
+    """The certificate of one kind, or of all, in a fit that gave `kinds` one of their own."""
+    kind = Kind("topic", name, kinds, pooled, 0.2)
+    made = certificate({0.1: ExitPolicy(lambda_high=0.9)}, delta=kind.own_delta)
+    return replace(
+        made,
+        kind=kind,
+        covers=covers(SELECTIVE, kind.delta, made.promise, made.p_value, of_kind=kind),
+        does_not_cover=does_not_cover(SELECTIVE, of_kind=kind),
+    )
+
+
+@pytest.mark.parametrize("has_alarmed", [False, True])
+def test_a_kind_that_a_new_fit_pools_leaves_the_certificate_of_the_old_fit(
+    database: Database, has_alarmed: bool
+) -> None:
+    """Certificates of two fits do not hold together. A withdrawn one is not got rid of this way."""
+    store, names = CertificateStore(database), (None, "algebra", "sets")
+    first = [of_fit(("algebra", "sets"), (), name) for name in names]
+    second = [of_fit(("algebra",), ("sets",), name) for name in names[:2]]
+    for made in (*first, *second):
+        store.add(made, "a test")
+    for made in first:
+        store.activate(made.id, [IDENTITY])
+    if has_alarmed:
+        withdraw(database, first[2])
+    for made in second:
+        guarantees = store.activate(made.id, [IDENTITY])
+    left = {first[2].id} if has_alarmed else set()
+    assert {one.id for one in guarantees.certificates} == {one.id for one in second} | left
