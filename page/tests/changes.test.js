@@ -40,3 +40,13 @@ test("levels, thresholds and engines that differ are named", () => {
   assert.match(said, /A stops and answers at a confidence of 0.90, B stops and answers at a confidence of 0.80/);
   assert.match(said, /Their engines differ in model weights/);
 });
+
+test("figures of test problems are compared with none of calibration problems", () => {
+  const [one, other] = [report("selective-1"), report("selective-4")];
+  for (const level of other.levels) level.test = null;
+  const compared = changesOf(one, other, 0.1).filter((words) => /measured risk|tokens:/.test(words));
+  assert.ok(compared.length > 0);
+  for (const words of compared) assert.match(words, /^At α = 10% on the calibration problems /);
+  for (const level of other.levels) level.calibration = null;
+  assert.ok(!changesOf(one, other, 0.1).some((words) => words.includes("measured risk")));
+});

@@ -19,8 +19,14 @@ test("a withdrawn certificate that was replaced is no longer a matter", () => {
   assert.deepEqual(lost(body), []);
   assert.equal(overall(body).kind, "");
   body.certificates.push(one("other", true, "withdrawn"), one("third", true, "restored"));
-  assert.deepEqual(lost(body), ["other"]);
+  assert.deepEqual(lost(body), ["other", "third"], "restored policies bring no guarantee back");
   assert.match(overall(body).words, /^No: 2.certificates have given no guarantee/);
+});
+
+test("a certificate that the engine voids gives no guarantee, and is not to be calibrated again", () => {
+  const body = { behind_s: 1, certificates: [{ id: "c", active: true, guarantee: "void", levels: [level(0.1, below)] }] };
+  assert.deepEqual([overall(body).kind, overall(body).words], ["bad", "No: a certificate gives no guarantee on this engine."]);
+  assert.deepEqual(lost(body), []);
 });
 
 const level = (alpha, test, questions = 9) => ({ alpha, questions, test: test && { alarmed: false, risk: 0.05, low: 0, high: 0.5, ...test } });

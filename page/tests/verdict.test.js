@@ -46,3 +46,12 @@ test("an abstention says why there is no answer, and what it counts as", () => {
   assert.match(said("error", { exit: "high", confidence: 0.97 }), /It counts as wrong/);
   assert.match(said("regret", { exit: "high", confidence: 0.97 }), /counts as lost if the full budget/);
 });
+
+test("an unfamiliar question that was thought about has the reason for which it was not answered", () => {
+  const start = { guarantee: null, samples: 1, policy: { lambda_low: 0.4, lambda_high: 0.9, lambda_answer: 0.6 } };
+  const end = { ...solution, answer: null, abstained: true, guarantee: null, no_guarantee_code: "unfamiliar" };
+  const thought = verdictOf(question, start, { ...end, exit: "low", samples: [{ answer: null, exit: "low", confidence: 0.2 }] });
+  assert.match(thought.claim, /^The confidence stayed low.* It is also unlike the tested questions\./);
+  const declined = verdictOf(question, start, { ...end, exit: null, samples: [{ answer: null, exit: "cancelled", confidence: null }] });
+  assert.match(declined.claim, /so the model did not answer it/);
+});

@@ -219,6 +219,11 @@ class Guarantees:
         """The profiles that an active certificate is for."""
         return tuple(one.profile for one in self._certified if one.certificate.id == id_)
 
+    def void(self, id_: str) -> str | None:
+        """Why no answer of this engine has an active certificate's guarantee; None if they may."""
+        voids = next((one.voids for one in self._certified if one.certificate.id == id_), ())
+        return "; ".join([*voids, RESTORE]) if voids else None
+
     def caveats(self, id_: str) -> tuple[str, ...]:
         """How this engine departs from the one that an active certificate was fitted on."""
         certificate = next(one for one in self._certificates if one.id == id_)

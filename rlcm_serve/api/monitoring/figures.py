@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Literal
 
@@ -32,15 +33,15 @@ from rlcm_serve.store.answers.figures import (
 )
 from rlcm_serve.store.shadows.figures import ShadowFigures
 
-Guarantee = Literal["given", "withdrawn", "restored"]
+Guarantee = Literal["given", "withdrawn", "restored", "void"]
 
 
 def monitoring_body(context: Context, figures: MonitoringFigures) -> MonitoringBody:
     """The figures on the wire. Reads certificates, so it runs in a thread."""
-    try:
-        active = {one.digest for one in context.service.guarantees.certificates}
-    except NotReady:
-        active = set()
+    voids: dict[str, str | None] = {}
+    with suppress(NotReady):
+        served = context.service.guarantees
+        voids = {one.digest: served.void(one.id) for one in served.certificates}
     of_certificate: dict[str, list[LevelFigures]] = {}
     for level in figures.levels:
         of_certificate.setdefault(level.certificate, []).append(level)
@@ -49,9 +50,11 @@ def monitoring_body(context: Context, figures: MonitoringFigures) -> MonitoringB
     for digest, levels in of_certificate.items():
         certificate = _certificate(context, digest)
         if certificate is not None:
-            is_active = digest in active
-            runbooks = settings.runbook_url
-            found.append(_monitored(certificate, levels, figures, runbooks, active=is_active))
+            runbooks, void = settings.runbook_url, voids.get(digest)
+            active = digest in voids
+            found.append(
+                _monitored(certificate, levels, figures, runbooks, active=active, void=void)
+            )
     return MonitoringBody(
         time=iso(figures.time),
         enabled=settings.monitor,
@@ -83,9 +86,10 @@ def _monitored(
     runbooks: str | None,
     *,
     active: bool,
+    void: str | None,
 ) -> MonitoredCertificate:
     lost = figures.withdrawn.get(certificate.id)
-    guarantee: Guarantee = "given"
+    guarantee: Guarantee = "given" if void is None else "void"
     if lost is not None:
         guarantee = "withdrawn" if lost.restored is None else "restored"
     known = {one.alpha: one for one in certificate.levels if isinstance(one, CertifiedLevel)}
@@ -96,7 +100,7 @@ def _monitored(
         delta=certificate.delta,
         active=active,
         guarantee=guarantee,
-        why=None if lost is None else lost.reason,
+        why=void if lost is None else lost.reason,
         since=_iso(since),
         runbook=None if lost is None else runbook_of(EventKind.WITHDRAWN, runbooks),
         levels=[_level(level, known) for level in levels if level.alpha in known],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from sqlalchemy import select
 from calibration import ExitPolicy
 from rlcm_serve.monitoring.running import betting
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.answers import stored as stored_answers
 from rlcm_serve.store.answers.table import AnswerRow, WithdrawalRow
 from rlcm_serve.store.answers.withdrawals import withdraw
 from rlcm_serve.store.caller import Scope
 from tests.rlcm_serve.api.serving import PATIENCE, Running, serving
-from tests.rlcm_serve.scripted_engine import Script, certificate
+from tests.rlcm_serve.scripted_engine import IDENTITY, Script, certificate
 
 pytestmark = pytest.mark.anyio
 POLICY = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.9, lambda_answer=0.4)
@@ -506,3 +508,18 @@ async def test_a_key_that_judges_answers_may_not_ask(tmp_path: Path) -> None:
         )
         assert refused.status_code == 403
         assert (await running.client.get("/answers", headers=key)).status_code == 403
+
+
+async def test_a_certificate_that_the_engine_voids_is_not_said_to_give_a_guarantee(
+    tmp_path: Path,
+) -> None:
+    """It was fitted in another data type, so no answer here has its guarantee."""
+    fitted = replace(fingerprint_of(IDENTITY), dtype="float32")
+    certificate({0.1: POLICY}, fingerprint=fitted).save(tmp_path / "certificate.json")
+    files, settings = [tmp_path / "certificate.json"], Settings(state=tmp_path)
+    async with serving(Script(c_end=0.6), certificates=files, settings=settings) as running:
+        assert (await running.solve()).json()["guarantee"] is None
+        await look(running)
+        (shown,) = (await running.client.get("/monitoring")).json()["certificates"]
+    assert (shown["active"], shown["guarantee"]) == (True, "void")
+    assert "the certified value is float32" in shown["why"]

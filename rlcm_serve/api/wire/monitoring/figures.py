@@ -155,10 +155,11 @@ class MonitoredCertificate(Wire):
     delta: terms.Delta
     active: bool = Field(examples=[True])
     """Whether the service answers under it now."""
-    guarantee: Literal["given", "withdrawn", "restored"] = Field(examples=["given"])
+    guarantee: Literal["given", "withdrawn", "restored", "void"] = Field(examples=["given"])
     """`given`: its answers have the guarantee. `withdrawn`: they have none since an alarm, and run
     at the full budget or, if so configured, with the policy of a smaller level. `restored`: its
-    policies serve again, without a guarantee.
+    policies serve again, without a guarantee. `void`: it is active, but the engine that answers
+    here computes other numbers than the one it was fitted on, so answers have none.
     """
     why: str | None = Field(examples=[None])
     """Why the guarantee is not given; null if it is."""

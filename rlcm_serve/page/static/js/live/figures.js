@@ -18,7 +18,7 @@ import { count, duration, list, measured, number, percent } from "../format.js";
  *   answered: number, share_declined: number | null, share_declined_expected: number | null,
  *   labels: Labels, test: Test | null, drift: Drift[], shadow?: Shadow | null,
  *   history: Point[] }} Level
- * @typedef {{ id: string, risk: string, delta: number, active: boolean, guarantee: "given" | "withdrawn" | "restored",
+ * @typedef {{ id: string, risk: string, delta: number, active: boolean, guarantee: "given" | "withdrawn" | "restored" | "void",
  *   why: string | null, since: string | null, runbook?: string | null, levels: Level[] }} Monitored
  * @typedef {{ number: number, time: string, certificate: string, alpha: number | null, what: string,
  *   text: string, action: string, hook: string, runbook?: string | null }} Event
@@ -34,6 +34,7 @@ export const GUARANTEES = {
   given: { mark: "●", word: "guarantee given", tag: "tag good" },
   withdrawn: { mark: "✕", word: "guarantee withdrawn", tag: "tag bad" },
   restored: { mark: "○", word: "stops early without a guarantee", tag: "tag" },
+  void: { mark: "✕", word: "no guarantee on this engine", tag: "tag bad" },
 };
 
 /** The statistics of drift, in words. @type {Record<string, string>} */
@@ -98,8 +99,10 @@ export function overall({ certificates, behind_s: behind }) {
   /** @param {number} some */
   const at = (some) => (some === asked.length ? "" : `at ${some} of ${count(asked.length, "level")} `);
   if (lost.length) {
-    const some = lost.length === 1 ? "a certificate has" : `${count(lost.length, "certificate")} have`;
-    return { mark: "✕", kind: "bad", words: `No: ${some} given no guarantee since an alarm.` };
+    const alarmed = lost.filter(({ guarantee }) => guarantee !== "void").length;
+    const some = (/** @type {number} */ many, /** @type {string} */ one, /** @type {string} */ more) => (many === 1 ? `a certificate ${one}` : `${count(many, "certificate")} ${more}`);
+    const words = alarmed ? `${some(alarmed, "has", "have")} given no guarantee since an alarm` : `${some(lost.length, "gives", "give")} no guarantee on this engine`;
+    return { mark: "✕", kind: "bad", words: `No: ${words}.` };
   }
   if (found("alarm")) return { mark: "✕", kind: "bad", words: "No: labels show a risk above its target." };
   if (behind !== null && behind > LATE_S) return unknown(`no process has looked at new answers for ${duration(behind)}.`);

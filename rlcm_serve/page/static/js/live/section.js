@@ -74,7 +74,7 @@ export function liveSections(api, beside, onStarted) {
     replace(cards, elements);
     charts = draw();
     replace(drift, driftSection(body.certificates));
-    replace(why, reasons(body));
+    replace(why, reasons(body, titles.size));
     replace(events, eventDays(body.events));
     replace(todo, steps(body));
   }

@@ -23,12 +23,13 @@ export function steps(body) {
 }
 
 /**
- * The active certificates whose guarantee is withdrawn; one that was replaced needs nothing any more.
+ * The active certificates that lost their guarantee by an alarm, also if their policies serve again. One that was
+ * replaced needs nothing any more.
  *
  * @param {Monitoring} body
  */
 export function lost({ certificates }) {
-  return certificates.filter(({ active, guarantee }) => active && guarantee === "withdrawn").map(({ id }) => id);
+  return certificates.filter(({ active, guarantee }) => active && (guarantee === "withdrawn" || guarantee === "restored")).map(({ id }) => id);
 }
 
 /** @param {Monitoring} body */
@@ -39,6 +40,7 @@ function broken(body) {
   const alarmed = active.filter((one) => !withdrawn.includes(one) && one.levels.some(({ test }) => test?.alarmed));
   return [
     ...calibrateAgain("Get the guarantee back: ", withdrawn, runbook("RlcmGuaranteeWithdrawn", withdrawn[0]?.runbook)),
+    ...active.filter(({ guarantee }) => guarantee === "void").map(({ id, why }) => [h("b", null, "Start the engine as certified: "), h("code", null, id), ` gives no guarantee here, because ${why}.`]),
     ...calibrateAgain("Look at the alarm: ", alarmed, runbook("RlcmRiskAlarm")),
   ];
 }
@@ -82,7 +84,8 @@ function late({ behind_s: behind }) {
 /** @param {Monitoring} body */
 function labels({ audit, certificates }) {
   const levels = certificates.flatMap((one) => one.levels);
-  const expired = levels.reduce((sum, level) => sum + level.labels.expired, 0);
+  const served = certificates.filter(({ active }) => active).flatMap((one) => one.levels);
+  const expired = served.reduce((sum, level) => sum + level.labels.expired, 0);
   const found = [];
   // Single keys may have shares of their own.
   if (!audit.share && !levels.some((level) => level.labels.audited)) found.push([h("b", null, "Have answers drawn for labels: "), "without labels nothing tests the promise. Raise ", h("code", null, "audit_share"), " above 0."]);

@@ -23,10 +23,11 @@ const FOUND = {
 
 /**
  * @param {Monitoring} body
+ * @param {number} active number of active certificates, watched or not
  * @returns {HTMLElement}
  */
-export function reasons({ certificates }) {
-  return h("ul", { class: "reasons" }, lost(certificates), h("li", null, labelled(certificates)), h("li", null, driftWords(certificates)));
+export function reasons({ certificates }, active) {
+  return h("ul", { class: "reasons" }, lost(certificates), h("li", null, labelled(certificates, active)), h("li", null, driftWords(certificates)));
 }
 
 /** @param {Monitoring["certificates"]} certificates */
@@ -43,10 +44,11 @@ function lost(certificates) {
   return [...named, more];
 }
 
-/** @param {Monitoring["certificates"]} certificates */
-function labelled(certificates) {
+/** @param {Monitoring["certificates"]} certificates @param {number} known */
+function labelled(certificates, known) {
   const active = certificates.filter((one) => one.active);
   const levels = active.flatMap((one) => one.levels);
+  if (!levels.length && known) return "Monitoring has not looked at the active certificates yet.";
   if (!levels.length) return "No certificate is active, so nothing is promised.";
   const said = Object.entries(FOUND).flatMap(([status, words]) => {
     const found = levels.filter((level) => statusOf(level) === status).length;

@@ -1,7 +1,7 @@
 /** The active certificates: what each level promises and expects, and how often it was asked for. */
 
 import { h, replace, setText } from "../dom.js";
-import { measured, number, percent } from "../format.js";
+import { measured, number, percent, sentence } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { byRisk } from "../risks.js";
 import { riskWording, samplesWords } from "../trust/wording.js";
@@ -32,7 +32,7 @@ export function activeSection() {
       waiting.hidden = unsigned.length === 0;
       setText(waiting, `This service uses signed certificates only. No trusted key has signed these, so they are not used: ${unsigned.join(", ")}.`);
       root.hidden = certificates.length === 0;
-      const next = JSON.stringify(certificates.map(({ id, levels }) => [id, levels.map(({ alpha }) => alpha)]));
+      const next = JSON.stringify(certificates.map(({ id, caveats, levels }) => [id, caveats, levels.map(({ alpha }) => alpha)]));
       if (next !== shape) {
         counts = new Map();
         replace(root, inOrder(certificates).map((one) => tableOf(one, counts)));
@@ -65,12 +65,12 @@ function inOrder(certificates) {
  * @param {Map<string, HTMLElement>} counts filled: the cell with the questions of each level
  */
 function tableOf(certificate, counts) {
-  const { id, levels } = certificate;
+  const { id, caveats, levels } = certificate;
   const head = ["Target α", "Questions", "Tokens", "Abstentions"];
   return h(
     "table",
     null,
-    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, titleOf(certificate)), " ", h("code", null, id)),
+    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, titleOf(certificate)), " ", h("code", null, id), caveats.map((text) => h("p", null, sentence(text)))),
     h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, levels.filter(({ certified }) => certified).map((level) => levelRow(id, level, counts))),
   );

@@ -12,7 +12,7 @@ import { generatedOf } from "../generated.js";
  *   expected_tokens: number | null, full_budget_tokens: number | null, share_abstained: number | null }} Level
  *
  * @typedef {{ id: string, risk: string, promise: string, delta: number, n: number, vote: string,
- *   max_tokens: number, profiles: string[], has_report: boolean, levels: Level[] }} ActiveCertificate
+ *   max_tokens: number, profiles: string[], has_report: boolean, caveats: string[], levels: Level[] }} ActiveCertificate
  *
  * @typedef {object} Overview
  * @property {string} time ISO 8601

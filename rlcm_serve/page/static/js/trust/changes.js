@@ -2,7 +2,6 @@
 
 import { count, list, measured, number, percent, threshold, within } from "../format.js";
 import { partName } from "./fingerprint.js";
-import { figuresOf } from "./report-data.js";
 import { kindWords, riskWording, samplesWords } from "./wording.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
@@ -56,9 +55,12 @@ function certifiedAt({ levels }, alpha) {
 
 /** @param {ReportData} a @param {ReportData} b @param {number} alpha */
 function figureChanges(a, b, alpha) {
-  const [first, second] = [certifiedAt(a, alpha), certifiedAt(b, alpha)].map((level) => level && figuresOf(level));
+  const [mine, other] = [certifiedAt(a, alpha), certifiedAt(b, alpha)];
+  if (!mine || !other) return [];
+  const both = mine.test && other.test;
+  const [first, second] = both ? [mine.test, other.test] : [mine.calibration, other.calibration];
   if (!first || !second) return [];
-  const at = `At α = ${percent(alpha)}`;
+  const at = `At α = ${percent(alpha)}${both ? "" : " on the calibration problems"}`;
   const said = [];
   if (a.risk === b.risk && first.risk !== null && second.risk !== null) {
     const apart = disjoint([first.risk_low, first.risk_high], [second.risk_low, second.risk_high]);

@@ -40,7 +40,7 @@ export function comparison(reports, onLevel) {
   function show(alpha) {
     const [a, b] = reports;
     const common = a?.levels.filter((level) => level.certified && b?.levels.some((one) => one.certified && one.alpha === level.alpha)) ?? [];
-    const asked = a?.levels.concat(b?.levels ?? []).find((level) => level.alpha === alpha);
+    const asked = reports.flatMap(({ levels }) => levels).find((level) => level.alpha === alpha);
     const level = asked ?? levelFor(common.length ? common : (a?.levels ?? []), alpha);
     if (!a || !b || !level) return;
     table.show(level.alpha);

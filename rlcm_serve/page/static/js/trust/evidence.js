@@ -1,7 +1,7 @@
 /** The evidence: a row for each level, with its target as a staircase and every figure with its interval. */
 
 import { h, uniqueId } from "../dom.js";
-import { count, percent } from "../format.js";
+import { count, list, percent } from "../format.js";
 import { intervalWords, sideOf, trackOf, valueOf, written } from "./interval.js";
 import { figuresOf } from "./report-data.js";
 import { riskWording, whyNot } from "./wording.js";
@@ -57,7 +57,8 @@ export function evidenceTable(reports, onLevel) {
 
 /** @param {ReportData[]} reports */
 function captionOf(reports) {
-  const set = reports[0]?.test ? "test problems" : "calibration problems";
+  const tested = reports.filter(({ test }) => test);
+  const set = tested.length === reports.length ? "test problems" : tested.length ? "test problems, or on calibration problems where there are no others," : "calibration problems";
   return `Each target with the risk, answers and tokens measured on ${set}, with 95% intervals. Choosing a target shows its promise.`;
 }
 
@@ -167,15 +168,17 @@ function targetOf({ top }, { from, to }) {
 export function evidenceLegend(reports) {
   const mark = (/** @type {string} */ kind) => h("span", { class: `key ${kind}`, "aria-hidden": "true" });
   const [report] = reports;
-  const test = report?.test;
+  const tests = reports.filter((one) => one.test);
+  const without = reports.flatMap((one, at) => (one.test ? [] : [LOOKS[at]?.letter ?? "?"]));
+  const which = tests.length && without.length ? `; of ${list(without)} there are no others` : "";
   const several = reports.length > 1;
-  const tested = several ? "test problems" : count(test?.n_problems ?? 0, "test problem");
+  const tested = several ? "test problems" : count(report?.test?.n_problems ?? 0, "test problem");
   const calibrated = several ? "calibration problems" : count(report?.calibration.n_problems ?? 0, "calibration problem");
   return h(
     "ul",
     { class: "chart-legend" },
-    test && h("li", null, mark("front"), `${tested}, unseen by the calibration, with 95% interval`),
-    h("li", null, mark("behind"), `${calibrated}: a little optimistic, because the rule was chosen on them`),
+    tests.length > 0 && h("li", null, mark("front"), `${tested}, unseen by the calibration, with 95% interval`),
+    h("li", null, mark("behind"), `${calibrated}: a little optimistic, because the rule was chosen on them${which}`),
     h("li", null, mark("limit"), "target"),
   );
 }

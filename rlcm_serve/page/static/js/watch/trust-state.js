@@ -152,7 +152,20 @@ function weakWords(share) {
  * @param {Solution} solution
  */
 function whyAbstained({ policy, samples: n }, { no_guarantee_code: code, samples, exit }) {
-  if (code === "unfamiliar") return abstainedBecause("unfamiliar");
+  if (code !== "unfamiliar") return becauseOf(policy, n, samples, exit);
+  if (exit === null && samples.every((one) => one.exit === "cancelled")) return abstainedBecause("unfamiliar");
+  return `${becauseOf(policy, n, samples, exit)} It is also unlike the tested questions.`;
+}
+
+/**
+ * Why a question that the model thought about has no answer.
+ *
+ * @param {Start["policy"]} policy
+ * @param {number} n
+ * @param {Solution["samples"]} samples
+ * @param {Solution["exit"]} exit
+ */
+function becauseOf(policy, n, samples, exit) {
   if (!policy) return abstainedBecause("infeasible");
   if (samples.every((one) => one.answer === null) && samples.some((one) => mayAnswer(policy, one))) {
     return abstainedBecause("unreadable");
