@@ -145,6 +145,7 @@ def evaluate(
         rollouts=rollouts,
         answers=answers,
         out=out,
+        request=request,
     )
     report = asyncio.run(run(plan, Console(stderr=True), recorders_on(ray)))
     if as_json:

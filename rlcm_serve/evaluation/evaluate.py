@@ -49,6 +49,8 @@ from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import find_certificates
 from rlcm_serve.terminal import shown_progress
 
+_TEXTS = ("forced_suffix", "request")
+"""Settings whose blanks and line breaks count."""
 _RISKS = [risk.value for risk in RiskName]
 """In the order of the report."""
 
@@ -65,6 +67,7 @@ class EvaluationPlan:
         rollouts: per problem; None takes the number of each benchmark.
         answers: K, forced at every reading.
         out: folder of the run.
+        request: text that follows every problem.
     """
 
     settings: EngineSettings
@@ -74,6 +77,7 @@ class EvaluationPlan:
     rollouts: int | None
     answers: int
     out: Path
+    request: str = ""
 
     def rollouts_of(self, benchmark: LoadedBenchmark) -> int:
         """Rollouts per problem of this benchmark."""
@@ -109,6 +113,8 @@ async def record(
 ) -> EngineIdentity:
     """Records the rollouts that the folder does not hold yet; returns the engine's identity."""
     plan.folder.require_same(_settings(plan))  # before minutes go into starting the engine
+    for benchmark in plan.benchmarks:
+        plan.folder.benchmark(benchmark.name).with_all(benchmark.problems)
     extractors = [benchmark.grader.extractor for benchmark in plan.benchmarks]
     build = partial(_recorders, extractors, plan.answers, plan.sources)
     async with open_recorders(plan.settings, build, console) as (identity, recorders):
@@ -138,6 +144,7 @@ def _settings(plan: EvaluationPlan) -> dict[str, Any]:
         source=plan.source,
         sources=sorted(plan.sources),
         answers=plan.answers,
+        request=plan.request,
     )
 
 
@@ -215,7 +222,7 @@ def measure(plan: EvaluationPlan, console: Console) -> Path:
         name=plan.settings.model,
         source=plan.source,
         made_by={
-            name: repr(value) if name.endswith("forced_suffix") else str(value)
+            name: repr(value) if name.endswith(_TEXTS) else str(value)
             for name, value in flat(plan.folder.manifest()).items()
         },
         rollouts={one.name: plan.rollouts_of(one) for one in plan.benchmarks},

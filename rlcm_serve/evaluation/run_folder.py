@@ -28,6 +28,8 @@ from rlcm_serve.recording.problems import LabelledProblem, read_problems
 from rlcm_serve.recording.rollouts import Key
 
 _KEY = ("problem_id", "rollout")
+_NOT_IN_OLDER = {"request"}
+"""Settings that older folders do not tell; the texts of their problems do."""
 _ROLLOUTS = pa.schema(
     {
         "problem_id": pa.string(),
@@ -79,6 +81,16 @@ class BenchmarkFolder:
         """Adds these problems to the file of problems.
 
         Raises:
+            RequestRefused: as `with_all`.
+        """
+        lines = (json.dumps(asdict(problem)) + "\n" for problem in self.with_all(problems))
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_text(self._problems, "".join(lines))
+
+    def with_all(self, problems: Sequence[LabelledProblem]) -> list[LabelledProblem]:
+        """The problems added so far, and these. It writes nothing.
+
+        Raises:
             RequestRefused: the folder has a problem of the same id with another text or reference.
         """
         known = {problem.id: problem for problem in self.problems()}
@@ -89,9 +101,7 @@ class BenchmarkFolder:
                     f"{self.path} holds rollouts of problem {problem.id!r} with another text or "
                     "reference: give another folder",
                 )
-        self.path.mkdir(parents=True, exist_ok=True)
-        lines = (json.dumps(asdict(problem)) + "\n" for problem in known.values())
-        write_text(self._problems, "".join(lines))
+        return list(known.values())
 
     def problems(self) -> list[LabelledProblem]:
         """All problems added so far."""
@@ -178,7 +188,8 @@ class RunFolder:
             return
         held = self.manifest()
         before = flat({name: held[name] for name in settings if name in held})
-        now = flat(settings)
+        unknown = _NOT_IN_OLDER - held.keys()
+        now = flat({name: value for name, value in settings.items() if name not in unknown})
         differences = [
             f"{name} was {before.get(name)!r}, is {now.get(name)!r}"
             for name in {**before, **now}

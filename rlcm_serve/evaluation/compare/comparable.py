@@ -22,6 +22,7 @@ _TITLES = {
     "engine forced_suffix": "forced suffix",
     "engine chat_template": "chat template",
     "answers": "answers forced at every reading",
+    "request": "text after every problem",
 }
 
 
@@ -42,7 +43,7 @@ def warnings(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _settings(first: Run, other: Run) -> Iterator[str]:
-    one, two = flat(first.manifest), flat(other.manifest)
+    one, two = (flat({"request": "", **run.manifest}) for run in (first, other))
     for name in [*one, *(name for name in two if name not in one)]:
         if name not in _OF_THE_MODEL and one.get(name) != two.get(name):
             title = _TITLES.get(name, name)

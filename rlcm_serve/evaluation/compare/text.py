@@ -35,7 +35,7 @@ def _main(comparison: Comparison) -> Table:
     for title, by_run in main_columns(comparison, "overall"):
         for name, source, places in zip(comparison.names, comparison.sources, by_run, strict=True):
             figures = [_text(cell) for cell in place_cells(places)]
-            table.add_row(title, Text(name), title_of(source), *figures)
+            table.add_row(Text(title), Text(name), title_of(source), *figures)
             title = ""
         table.add_section()
     return table
@@ -52,7 +52,7 @@ def _differences(comparison: Comparison) -> Table:
             if found.reason is None:
                 cells = difference_cells(found, names)
                 figures = [_text(cell, f"\n{cell.small}") for cell in cells]
-            table.add_row(benchmark.title, Text(found.run), f"{found.n_problems:,}", *figures)
+            table.add_row(Text(benchmark.title), Text(found.run), f"{found.n_problems:,}", *figures)
         table.add_section()
     return table
 
@@ -60,7 +60,13 @@ def _differences(comparison: Comparison) -> Table:
 def _table(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
     columns = [Column(name, justify="right", no_wrap=True) for name in numbers]
     folded = [Column(name, overflow="fold") for name in names]
-    return Table(*folded, *columns, title=title, title_justify="left", box=SIMPLE_HEAD)
+    return Table(
+        *folded,
+        *columns,
+        title=Text(title, style="table.title"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+    )
 
 
 def _text(cell: Cell, more: str = "") -> Text:

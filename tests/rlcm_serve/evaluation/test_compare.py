@@ -160,6 +160,10 @@ NOT_ALIKE: dict[str, tuple[Callable[[MeasuredRun], MeasuredRun], str]] = {
         lambda r: replace(r, manifest=r.manifest | {"answers": 2}),
         "answers forced at every reading is 4 in base and 2 in other",
     ),
+    "request": (
+        lambda r: replace(r, manifest=r.manifest | {"request": " Be brief."}),
+        "text after every problem is '' in base and ' Be brief.' in other",
+    ),
     "unknown setting": (
         lambda r: replace(r, manifest=r.manifest | {"lora": "x"}),
         "lora is not recorded in base and 'x' in other",
@@ -281,6 +285,14 @@ def test_the_terminal(comparison: Comparison) -> None:
             assert places is not None
             assert f"{places['ece'].estimate.value:.3f}" in text
     assert "! [temperature] differs" in text
+
+
+def test_brackets_in_names_are_no_markup() -> None:
+    console = Console(width=120)
+    with console.capture() as captured:
+        console.print(to_text(compare([run("base[lora]"), run("[/b]", 1)])))
+    assert "Differences to base[lora], 95% intervals" in captured.get()
+    assert "[/b]" in captured.get()
 
 
 def test_the_headline_speaks_only_of_what_is_clear(comparison: Comparison) -> None:

@@ -1,5 +1,7 @@
 import asyncio
 import io
+import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -298,9 +300,25 @@ def test_other_settings_are_refused_before_the_engine_starts(tmp_path: Path) -> 
     def never(*_: object) -> NoReturn:
         raise AssertionError("an engine was started")
 
-    other = replace(plan_of(tmp_path), answers=4)
-    with pytest.raises(RequestRefused, match="answers was 3, is 4"):
-        asyncio.run(record(other, Console(file=io.StringIO()), never))
+    plan = plan_of(tmp_path)
+    texts = replace(BENCHMARK, problems=tuple(replace(p, problem="Other?") for p in PROBLEMS))
+    for other, why in (
+        (replace(plan, answers=4), "answers was 3, is 4"),
+        (replace(plan, request=" Be brief."), "request was '', is ' Be brief.'"),
+        (replace(plan, benchmarks=[texts]), "dials holds rollouts of problem 'p00' with another"),
+    ):
+        with pytest.raises(RequestRefused, match=re.escape(why)):
+            asyncio.run(record(other, Console(file=io.StringIO()), never))
+
+
+def test_a_folder_of_an_older_release_goes_on_with_a_request(tmp_path: Path) -> None:
+    """Its settings do not name one; the texts of its problems have it."""
+    asked = replace(plan_of(tmp_path), request=" Be brief.")
+    run(asked, ScriptedEngine(*scripts()))
+    settings = json.loads((tmp_path / "run.json").read_text())
+    assert settings.pop("request") == " Be brief."
+    (tmp_path / "run.json").write_text(json.dumps(settings))
+    run(asked, ScriptedEngine(*scripts()))
 
 
 def test_certificates_that_do_not_fit_are_left_out_and_it_is_said_why(finished: Finished) -> None:
