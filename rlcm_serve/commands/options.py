@@ -191,17 +191,22 @@ def engine_settings(
     )
 
 
-def require_other(out: Path, read: Path) -> None:
+def require_other(out: Path, read: Path, name: str = "out") -> None:
     """Returns if a file can be written, and is not the one that is read.
+
+    Args:
+        out: to be written.
+        read: is read.
+        name: of the option that names `out`.
 
     Raises:
         RequestRefused: it is, or it is a folder.
     """
     if out.is_dir():
-        raise RequestRefused("out", f"out is {out}, which is a folder: give a file")
+        raise RequestRefused(name, f"{name} is {out}, which is a folder: give a file")
     if out.exists() and read.exists() and out.samefile(read):
         raise RequestRefused(
-            "out", f"out is {out}, which is read here and would be lost: give another file"
+            name, f"{name} is {out}, which is read here and would be lost: give another file"
         )
 
 

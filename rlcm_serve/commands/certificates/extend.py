@@ -33,7 +33,7 @@ def extend(
             "ones, which become the next batch."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="File for the new certificate.", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="File for the new certificate.")],
     loss: LossOption = None,
     order: OrderOption = None,
     probe: ProbeOption = None,

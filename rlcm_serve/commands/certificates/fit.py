@@ -55,7 +55,7 @@ LONGEST_KIND = 40
 
 def fit(
     traces: TracesArgument,
-    out: Annotated[Path, typer.Option(help="File for the certificate.", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="File for the certificate.")],
     profile: Annotated[
         Path | None,
         typer.Option(help="Prompt profile. The traces must have been recorded under it."),

@@ -30,7 +30,7 @@ from rlcm_serve.commands.certificates.options import (
     risk_to_fit,
     say,
 )
-from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.commands.options import JsonOption, require_other
 
 if TYPE_CHECKING:
     from calibration import KindsPlan, Plan, Traces
@@ -56,8 +56,7 @@ def plan(
         Path | None,
         typer.Option(
             help="File for the design of a sequential certificate, which `rlcm extend` starts. Its "
-            "scale is learned from the pilot, whose problems are not tested.",
-            dir_okay=False,
+            "scale is learned from the pilot, whose problems are not tested."
         ),
     ] = None,
     label_share: Annotated[
@@ -93,6 +92,7 @@ def plan(
     else:
         require_alone("--design", {"by": by, "bounds": bounds or None, "next": next_questions})
         require_shares(label_share, least_share)
+        require_other(design, pilot, "design")
     recorded = read_traces(pilot, by=by or "kind")
     asked: dict[str, Any] = {
         "risk": risk_to_fit(risk, loss),
