@@ -86,7 +86,7 @@ def test_the_last_reference_grades_an_answer_of_a_served_profile(
     assert shadows.end(ended(4, disagrees=False))
     answers.label([labelled(number) for number in (1, 2, 4)], ANYONE)
     answers.label([Label(answer(1).id, True, None), labelled(1, "9")], ANYONE)
-    assert shadows.ungraded(["default"]) == [Ungraded(answer(1).id, "default", "8", "9")]
+    assert shadows.ungraded(["default"]) == [Ungraded(answer(1).id, "default", "8", "9", None)]
     assert [each.profile for each in shadows.ungraded(["default", "terse"])] == ["default", "terse"]
     assert shadows.ungraded([]) == []
 
