@@ -64,7 +64,10 @@ def verdicts_as_given(name: str | None, profile: Profile | None, math: AnswerGra
         if profile is None:
             raise ProfileRefused("its profile is not served any more")
         return verdicts_of(profile, math)
-    found = verdicts_named(name, math)
+    try:
+        found = verdicts_named(name, math)
+    except ProfileRefused as error:
+        raise ProfileRefused(f"its grader was {name!r}, which is not here") from error
     if found.name != name:
         raise ProfileRefused(f"its grader was {name!r}, and here is {found.name!r}")
     return found

@@ -38,6 +38,7 @@ from rlcm_serve.solving.fingerprints import (
     ServedProcedure,
     departures_of,
     profiles_of,
+    voided_by,
 )
 from rlcm_serve.solving.slots import ServedUnder
 from rlcm_serve.solving.statement import guarantee_of
@@ -221,19 +222,22 @@ class Guarantees:
 
     def void(self, id_: str) -> str | None:
         """Why no answer of this engine has an active certificate's guarantee; None if they may."""
-        voids = next((one.voids for one in self._certified if one.certificate.id == id_), ())
-        return "; ".join([*voids, RESTORE]) if voids else None
+        return voided_by(*self._fitted_here(id_))
 
     def caveats(self, id_: str) -> tuple[str, ...]:
         """How this engine departs from the one that an active certificate was fitted on."""
-        certificate = next(one for one in self._certificates if one.id == id_)
-        identity = self._identity_named(self.profiles_of(id_)[0])
-        voids = departures_of(certificate, identity, Effect.VOIDS)
-        warns = departures_of(certificate, identity, Effect.WARNS)
+        fitted_here = self._fitted_here(id_)
+        voids = departures_of(*fitted_here, Effect.VOIDS)
+        warns = departures_of(*fitted_here, Effect.WARNS)
         return (
             *(f"{line}: its answers have no guarantee; {RESTORE}" for line in voids),
             *(f"{line}: its answers are the same up to rounding" for line in warns),
         )
+
+    def _fitted_here(self, id_: str) -> tuple[Certificate, EngineIdentity]:
+        """An active certificate, and the engine under a profile that it is for."""
+        certificate = next(one for one in self._certificates if one.id == id_)
+        return certificate, self._identity_named(self.profiles_of(id_)[0])
 
     def verified(self, id_: str) -> Verified:
         """How the figures of an active certificate were verified."""

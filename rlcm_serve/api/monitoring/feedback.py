@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.answers.grading.verdicts import Verdicts
@@ -103,9 +103,13 @@ def _with_grader(
     """What `grade` makes of the verdicts of the graders that answers were given under."""
     profiles = {identity.profile.name: identity.profile for identity in identities}
 
+    @cache  # a grader may be anybody's, and long to load
+    def of_grader(name: str | None, profile: str) -> Verdicts:
+        return verdicts_as_given(name, profiles.get(profile), math)
+
     def verdicts(known: KnownAnswer) -> Verdicts:
         try:
-            return verdicts_as_given(known.grader, profiles.get(known.profile), math)
+            return of_grader(known.grader, known.profile)
         except ProfileRefused as error:
             raise RequestRefused(
                 "reference",
@@ -161,9 +165,10 @@ def _graded(
         except RequestRefused as error:
             refused.append(RefusedLabel(id=item.id, why=str(error)))
         except Exception as error:  # a grader may be anybody's  # noqa: BLE001
-            why = f"reference: it cannot be graded ({type(error).__name__}: {error}); send right"
+            said = f"{type(error).__name__}: {error}"
+            why = f"reference: it cannot be graded ({said}); send right instead"
             _log.warning("the label of %s: %s", item.id, why)
-            refused.append(RefusedLabel(id=item.id, why=f"{why} instead"))
+            refused.append(RefusedLabel(id=item.id, why=why))
         else:
             labels.append(Label(item.id, right, by, item.reference, item.full_budget_right))
     return labels, refused

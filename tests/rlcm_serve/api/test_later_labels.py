@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from calibration import ExitPolicy
+from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.answers.grading.base import KeyedGrader
+from rlcm_serve.answers.profile_graders import verdicts_as_given
+from rlcm_serve.errors import ProfileRefused
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -114,3 +117,8 @@ async def test_a_reference_that_breaks_a_grader_lets_the_other_labels_pass(tmp_p
     assert refused["id"] == ids[1]
     assert "ValueError: could not convert string to float: 'seven'" in refused["why"]
     assert [row.right for row in rows] == [True, None, True]
+
+
+def test_a_grader_of_another_release_is_named_as_such() -> None:
+    with pytest.raises(ProfileRefused, match=r"^its grader was 'rlcm-math 1', which is not here$"):
+        verdicts_as_given("rlcm-math 1", MATH, AnswerGrader())

@@ -58,7 +58,7 @@ export function evidenceTable(reports, onLevel) {
 /** @param {ReportData[]} reports */
 function captionOf(reports) {
   const tested = reports.filter(({ test }) => test);
-  const set = tested.length === reports.length ? "test problems" : tested.length ? "test problems, or on calibration problems where there are no others," : "calibration problems";
+  const set = tested.length === reports.length ? "test problems" : tested.length ? "test problems, or on calibration problems where there are no others" : "calibration problems";
   return `Each target with the risk, answers and tokens measured on ${set}, with 95% intervals. Choosing a target shows its promise.`;
 }
 
