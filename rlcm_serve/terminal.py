@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -137,9 +138,22 @@ class _Rate(ProgressColumn):
 
 
 class _Bar(Progress):
-    """Where no terminal can draw it, such as in a log, it is written down every half minute."""
+    """A bar that an error removes, so that the error stands alone.
+
+    Where no terminal can draw it, such as in a log, it is written down every half minute.
+    """
 
     _due = 0.0
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        if exc_type is not None and issubclass(exc_type, Exception):
+            self.live.transient = True
+        super().__exit__(exc_type, exc_val, exc_tb)
 
     def start(self) -> None:
         super().start()
