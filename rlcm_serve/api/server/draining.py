@@ -12,6 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rlcm_serve.api.access import METRICS_PATH, is_open
 from rlcm_serve.api.error_responses import OPENAI_PREFIX, document_of, response_of
+from rlcm_serve.api.event_stream import frame
+from rlcm_serve.api.wire.openai.responses.events import ErrorEvent
 from rlcm_serve.errors import NotReady, RlcmError
 
 RESPONSES_PATH = "/v1/responses"
@@ -158,10 +160,10 @@ def _last_event(path: str, error: RlcmError, number: int) -> bytes:
     """
     found = document_of(error)
     if path == RESPONSES_PATH:
-        body = found.openai_error()["error"]
-        named = {name: body[name] for name in ("code", "message", "param")}
-        event = {"sequence_number": number, "type": "error", **named, "error": body}
-        return f"\n\nevent: error\ndata: {json.dumps(event)}\n\n".encode()
-    if path.startswith(OPENAI_PREFIX):
-        return f"\n\ndata: {json.dumps(found.openai_error())}\n\n".encode()
-    return f"\n\nevent: error\ndata: {json.dumps(found.document())}\n\n".encode()
+        event = ErrorEvent.of(found, number)
+        last = frame(event.model_dump_json(), event.type)
+    elif path.startswith(OPENAI_PREFIX):
+        last = frame(json.dumps(found.openai_error()))
+    else:
+        last = frame(found.to_json(), "error")
+    return b"\n\n" + last

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field
 
+from rlcm_serve.api.error_responses import ErrorDocument
 from rlcm_serve.api.wire.base import Wire, described
 from rlcm_serve.api.wire.openai.models import ErrorBody
 from rlcm_serve.api.wire.openai.responses.items import (
@@ -144,6 +145,18 @@ class ErrorEvent(Numbered):
     """The field that caused the error; null if none did."""
     error: ErrorBody = Field(examples=[ErrorBody.example()])
     """The same error, in the form in which clients raise it."""
+
+    @classmethod
+    def of(cls, error: ErrorDocument, number: int) -> Self:
+        """The event with this number in its stream."""
+        body = ErrorBody(**error.openai_error()["error"])
+        return cls(
+            sequence_number=number,
+            code=body.code,
+            message=body.message,
+            param=body.param,
+            error=body,
+        )
 
 
 EVENTS: dict[str, type[Wire]] = {

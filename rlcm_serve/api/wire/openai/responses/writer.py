@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from rlcm_serve.api.error_responses import ErrorDocument
-from rlcm_serve.api.wire.openai.models import ErrorBody
 from rlcm_serve.api.wire.openai.outcome import Outcome
-from rlcm_serve.api.wire.openai.responses.events import EVENTS
+from rlcm_serve.api.wire.openai.responses.events import EVENTS, ErrorEvent
 from rlcm_serve.api.wire.openai.responses.items import (
     OutputMessage,
     OutputRefusal,
@@ -88,9 +87,8 @@ class ResponsesWriter(ResponseWriter):
 
     def failure(self, error: ErrorDocument) -> Sent:
         """The event `error`; clients raise what is inside it."""
-        body = error.openai_error()["error"]
-        named = {name: body[name] for name in ("code", "message", "param")}
-        return self._event("error", **named, error=ErrorBody(**body))
+        event = ErrorEvent.of(error, self._events)
+        return Sent(event.model_dump_json(), event.type)
 
     def _response(self, outcome: Outcome) -> ResponseBody:
         is_cut = outcome.finish_reason == "length"
