@@ -17,6 +17,7 @@ from rlcm_serve.telemetry.monitoring_metrics import monitored
 if TYPE_CHECKING:
     from calibration import Certificate
     from rlcm_serve.admission import Admission
+    from rlcm_serve.solving.guarantees import Guarantees
     from rlcm_serve.solving.service import Service
     from rlcm_serve.store.answers.figures import MonitoringFigures
 
@@ -44,6 +45,8 @@ class StateCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All metric families."""
+        guarantees = _guarantees(self.service)
+        certificates = () if guarantees is None else guarantees.certificates
         if self.admission is not None:
             yield from _queue(self.admission)
         if self.aggregations is not None:
@@ -51,7 +54,8 @@ class StateCollector(Collector):
         if self.service is not None:
             yield from _engine(self.service)
             yield from _vllm(self.service, self.admission)
-            yield from _certificates(self.service)
+            yield from _certificates(certificates)
+            yield _void(guarantees)
         if self.jobs is not None:
             try:
                 yield _jobs(self.jobs())
@@ -60,7 +64,7 @@ class StateCollector(Collector):
                 logger.exception("the jobs could not be counted")
         if self.monitoring is not None:
             try:
-                yield from monitored(self.monitoring(), _active(self.service))
+                yield from monitored(self.monitoring(), certificates)
             except Exception:
                 logger.exception("the figures of live monitoring could not be read")
 
@@ -131,16 +135,15 @@ def _vllm(service: Service, admission: Admission | None) -> Iterator[Metric]:
             yield family
 
 
-def _active(service: Service | None) -> Sequence[Certificate]:
-    """The active certificates; none before the first start."""
+def _guarantees(service: Service | None) -> Guarantees | None:
+    """What the service promises; None before its first start."""
     try:
-        return () if service is None else service.guarantees.certificates
+        return None if service is None else service.guarantees
     except RlcmError:
-        return ()
+        return None
 
 
-def _certificates(service: Service) -> Iterator[Metric]:
-    certificates = _active(service)
+def _certificates(certificates: Sequence[Certificate]) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "rlcm_certificates",
         "Active certificates; without any, no answer has a guarantee.",
@@ -161,6 +164,18 @@ def _certificates(service: Service) -> Iterator[Metric]:
                 bounds = (f"{certificate.delta:g}", f"{level.alpha:g}")
                 levels.add_metric((certificate.id, certificate.risk, *procedure, *bounds), 1)
     yield levels
+
+
+def _void(guarantees: Guarantees | None) -> Metric:
+    void = GaugeMetricFamily(
+        "rlcm_certificate_void",
+        "1 for an active certificate whose guarantee no answer of this engine has, 0 for others.",
+        labels=("certificate",),
+    )
+    if guarantees is not None:
+        for one in guarantees.certificates:
+            void.add_metric((one.id,), guarantees.void(one.id) is not None)
+    return void
 
 
 def _jobs(counts: Mapping[JobState, int]) -> Metric:

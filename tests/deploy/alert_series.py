@@ -32,6 +32,7 @@ FIRING: dict[str, dict[str, str]] = {
         'rlcm_certificates{instance="a"}': "0x120",
         'rlcm_engine_up{instance="a"}': "1x120",
     },
+    "RlcmCertificateVoid": {'rlcm_certificate_void{certificate="c1", instance="a"}': "1x120"},
     "RlcmRiskAlarm": {
         f'rlcm_live_risk_alarmed{{{LEVEL}, instance="a"}}': "1x120",
         f'rlcm_live_risk_alarmed{{{LEVEL}, instance="b"}}': "1x120",
@@ -72,6 +73,7 @@ QUIET: dict[str, str] = {
     'rlcm_question_failures_total{kind="engine_dead"}': "0x120",
     'rlcm_broken_readings_total{instance="a"}': "0x120",
     'rlcm_certificates{instance="a"}': "3x120",
+    'rlcm_certificate_void{certificate="c1", instance="a"}': "0x120",
     f'rlcm_live_risk_alarmed{{{LEVEL}, instance="a"}}': "0x120",
     'rlcm_live_withdrawn{certificate="c1", instance="a"}': "0x120",
     f'rlcm_live_drift_alarmed{{{LEVEL}, statistic="tokens", instance="a"}}': "0x120",

@@ -1,6 +1,7 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,12 +12,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from calibration import ExitPolicy, ExitReason
 from rlcm_serve.admission import Admission
 from rlcm_serve.core import Question
+from rlcm_serve.engine.worker.facts import EngineFacts
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.service import Service
 from rlcm_serve.store.job import JobState
 from rlcm_serve.telemetry.metrics import Metrics
 from rlcm_serve.telemetry.question_metrics import TOKEN_KINDS
 from rlcm_serve.telemetry.request_metrics import ServedRequest
-from tests.rlcm_serve.scripted_engine import ScriptedEngine, certificate
+from tests.rlcm_serve.scripted_engine import IDENTITY, ScriptedEngine, certificate
 from tests.rlcm_serve.telemetry.solutions import QUESTION, sample, solution
 
 pytestmark = pytest.mark.anyio
@@ -235,6 +238,30 @@ async def test_engine_and_certificates_are_shown_once_they_are_there(tmp_path: P
         for alpha in ("0.1", "0.2")
     ]
     assert Page(metrics)("rlcm_engine_up") == 0
+
+
+@pytest.mark.parametrize(("dtype", "void"), [("float32", 0), ("bfloat16", 1)])
+async def test_a_certificate_that_the_engine_voids_is_shown(
+    tmp_path: Path, dtype: str, void: int
+) -> None:
+    facts = EngineFacts(dtype="float32")
+    fitted = fingerprint_of(replace(IDENTITY, facts=facts))
+    one = certificate({0.1: ExitPolicy(lambda_high=0.9)}, fingerprint=fitted)
+    one.save(tmp_path / "one.json")
+    engine, metrics = ScriptedEngine(), Metrics()
+    engine.identity = replace(IDENTITY, facts=replace(facts, dtype=dtype))
+    engine.started.set()
+    service = Service(engine, [tmp_path / "one.json"])
+    metrics.watch(service=service)
+    await service.start()
+    try:
+        page = Page(metrics)
+    finally:
+        service.stop()
+    assert (page("rlcm_certificates"), page("rlcm_certificate_void", certificate=one.id)) == (
+        1,
+        void,
+    )
 
 
 def test_jobs_are_shown_by_state() -> None:

@@ -40,7 +40,7 @@ function broken(body) {
   const alarmed = active.filter((one) => !withdrawn.includes(one) && one.levels.some(({ test }) => test?.alarmed));
   return [
     ...calibrateAgain("Get the guarantee back: ", withdrawn, runbook("RlcmGuaranteeWithdrawn", withdrawn[0]?.runbook)),
-    ...active.filter(({ guarantee }) => guarantee === "void").map(({ id, why }) => [h("b", null, "Start the engine as certified: "), h("code", null, id), ` gives no guarantee here, because ${why}.`]),
+    ...active.filter(({ guarantee }) => guarantee === "void").map(({ id, why }) => [h("b", null, "Start the engine as certified: "), h("code", null, id), ` gives no guarantee here, because ${why}. `, runbook("RlcmCertificateVoid")]),
     ...calibrateAgain("Look at the alarm: ", alarmed, runbook("RlcmRiskAlarm")),
   ];
 }
