@@ -38,13 +38,21 @@ def export_checkpoint(run: Path, step: str, out: Path) -> int:
     if out.exists() and any(out.iterdir()):
         raise TrainingRefused(f"{out} is not empty: give a new folder")
     settings = remembered(run)
+    return export_to(run, settings, step, out)
+
+
+def export_to(run: Path, settings: RunSettings, step: str, out: Path) -> int:
+    """As `export_checkpoint`, to a folder that may be that of the run.
+
+    Raises:
+        TrainingRefused: as `export_checkpoint`, except for `out`.
+    """
     checkpoint, state = chosen_checkpoint(run, step)
     if not any(checkpoint.glob("*.safetensors")):
         raise TrainingRefused(
             f"{checkpoint} holds no whole weights: train with fsdp_state_dict_type: FULL_STATE_DICT"
         )
-    curves = [entry for entry in state.get("log_history", []) if "reward" in entry]
-    write_checkpoint(run, settings, checkpoint, checkpoint, out, curves)
+    write_checkpoint(run, settings, checkpoint, checkpoint, out, state.get("log_history", []))
     return int(state["global_step"])
 
 
@@ -54,7 +62,7 @@ def write_checkpoint(
     weights: Path,
     probe: Path,
     out: Path,
-    curves: list[dict[str, Any]],
+    log: list[dict[str, Any]],
 ) -> None:
     """Writes weights and a probe of a run as a folder for the service.
 
@@ -64,7 +72,7 @@ def write_checkpoint(
         weights: folder of a whole model or of adapters.
         probe: folder of the probe's state, if the run trains one.
         out: the new folder.
-        curves: of the training.
+        log: of the training.
 
     Raises:
         TrainingRefused: the training problems cannot be read, or have changed since the run began.
@@ -74,7 +82,7 @@ def write_checkpoint(
     check_problems(problems.digest, run)
     base = ModelFiles.read(resolve_model(settings.model))
     own = _probe(probe, settings)
-    record = TrainingRecord(settings, problems, base, curves, own is not None, commit())
+    record = TrainingRecord(settings, problems, base, log, own is not None, commit())
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.parent) as folder:
         copied = Path(folder) / "weights"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +23,7 @@ from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER
 from rlcm_serve.recording.trained import seen_problems
 from training.provenance import command
 from training.rl.card import model_card
+from training.rl.progress import EVALUATED
 from training.rl.problems import TrainingProblems
 from training.rl.settings import RunSettings
 from training.rl.trainer.colocated import stored_dtype
@@ -40,7 +42,7 @@ class TrainingRecord:
         settings: of the run.
         problems: the training problems.
         base: the model that training started from.
-        curves: TRL's log, one entry per step.
+        log: TRL's log: an entry for each step, and one for each evaluation.
         has_probe: whether a probe that the service can read was trained beside it.
         commit: of the code that ran the last session.
     """
@@ -48,9 +50,14 @@ class TrainingRecord:
     settings: RunSettings
     problems: TrainingProblems
     base: ModelFiles
-    curves: list[dict[str, Any]]
+    log: list[dict[str, Any]]
     has_probe: bool
     commit: str | None
+
+    @property
+    def curves(self) -> list[dict[str, Any]]:
+        """The entries of the steps."""
+        return [entry for entry in self.log if "reward" in entry]
 
     @property
     def seconds(self) -> float:
@@ -72,9 +79,8 @@ class TrainingRecord:
             "versions": {package: version(package) for package in _PACKAGES},
             "has_probe": self.has_probe,
             "seconds": round(self.seconds, 1),
-            "curves": [
-                {name: _or_none(value) for name, value in step.items()} for step in self.curves
-            ],
+            "curves": _without_nan(self.curves),
+            "evaluations": _without_nan(entry for entry in self.log if EVALUATED in entry),
         }
 
 
@@ -90,7 +96,7 @@ def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
 
 
 def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out: Path) -> None:
-    """Writes the folder from saved weights, or from adapters, which are merged in place.
+    """Writes the folder from saved weights, or from adapters. Both are changed in place.
 
     The tokenizer's files are copied from the base model, so that both tokenize the same way.
     `training.json` says that the folder is complete: it is absent until everything else is there.
@@ -98,17 +104,17 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
     put aside as `NAME.former`: the service would take it for one of these weights.
     """
     out.mkdir(parents=True, exist_ok=True)
+    if record.settings.lora is not None:
+        _merge(record.base.folder, weights)
+    _as_stored(weights, record.base)
     # A folder without facts was left half written: nobody knows what its probe was made for.
     before = _digest_weights(out) if (out / FACTS).exists() else None
     (out / FACTS).unlink(missing_ok=True)  # of a run that was extended
-    if record.settings.lora is not None:
-        _merge(record.base.folder, weights)
-    for path in (*weights.glob("*.safetensors*"), weights / "config.json"):
-        shutil.copy(path, out / path.name)
-    _as_stored(out, record.base)
-    if before != _digest_weights(out):
+    if before != _digest_weights(weights):
         for name in (PROBE_FOLDER, FAMILIARITY_FOLDER):
             _put_aside(out / name)
+    for path in (*weights.glob("*.safetensors*"), weights / "config.json"):
+        shutil.copy(path, out / path.name)
     for pattern in (*TOKENIZER_FILES, _TEMPLATE, "generation_config.json"):
         for path in record.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
@@ -125,8 +131,12 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
     (out / FACTS).chmod(0o644)
 
 
+def _without_nan(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries with null where JSON has no number: NaN and infinity."""
+    return [{name: _or_none(value) for name, value in entry.items()} for entry in entries]
+
+
 def _or_none(value: object) -> object:
-    """JSON has no NaN and no infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

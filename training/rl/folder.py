@@ -20,7 +20,7 @@ SETTINGS = "settings.json"
 _PROBLEMS, _HELD_OUT = "problems", "held_out_problems"
 """Names under which it holds the digests of the problems; earlier versions left them out."""
 _DIGESTS = (_PROBLEMS, _HELD_OUT)
-_CHECKPOINT = re.compile(r"checkpoint-(\d+)")
+_CHECKPOINT = re.compile(r"checkpoint-\d+")
 
 
 def remember(
@@ -140,13 +140,25 @@ def last_checkpoint(folder: Path) -> Path | None:
     return found[max(found)] if found else None
 
 
+def has_ended(settings: RunSettings, last: Path | None) -> bool:
+    """Whether the run has taken all its steps at its last checkpoint.
+
+    A trainer that goes on from there would take one more: it looks at the number after each step.
+    """
+    return last is not None and _step(last) >= settings.steps
+
+
 def checkpoints(folder: Path) -> dict[int, Path]:
     """The complete checkpoints, by step."""
     return {
-        int(match.group(1)): path
+        _step(path): path
         for path in folder.glob("checkpoint-*")
-        if (match := _CHECKPOINT.fullmatch(path.name)) and _state(path) is not None
+        if _CHECKPOINT.fullmatch(path.name) and _state(path) is not None
     }
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 def chosen_checkpoint(out: Path, step: str) -> tuple[Path, dict[str, Any]]:

@@ -20,10 +20,12 @@ _CURVES = {
     "budgets/both_sides": "both sides",
 }
 _PARTS = "time/"
+EVALUATED = "eval_accuracy"
+"""In the log of an evaluation: the accuracy on held-out problems."""
 
 
 class ShowProgress(TrainerCallback):
-    """Prints one line per step, on the main process only."""
+    """Prints one line per step and per evaluation, on the main process only."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -42,15 +44,23 @@ class ShowProgress(TrainerCallback):
     def on_log(
         self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any
     ) -> None:
-        """Prints the completed step."""
-        if self._bar is not None and logs and "reward" in logs:
-            self._bar.update(self._task, completed=state.global_step)
-            self._bar.console.print(
-                step_line(state.global_step, logs), markup=False, highlight=False
-            )
+        """Prints the completed step, or the evaluation after it."""
+        if self._bar is None or not logs:
+            return
+        step = state.global_step
+        if "reward" in logs:
+            self._bar.update(self._task, completed=step)
+            self._bar.console.print(step_line(step, logs), markup=False, highlight=False)
+        elif EVALUATED in logs:
+            said = f"after step {step}, on held-out problems: right {logs[EVALUATED]:.3f}"
+            self._bar.console.print(said, markup=False, highlight=False)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Ends the bar."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the bar, so that the terminal is as it was. Does nothing the second time."""
         if self._bar is not None:
             self._bar.stop()
 

@@ -23,7 +23,13 @@ from training.rl.check import (
     check_trainer,
     trl_config,
 )
-from training.rl.folder import check_folder, check_problems, last_checkpoint, remember
+from training.rl.folder import (
+    check_folder,
+    check_problems,
+    has_ended,
+    last_checkpoint,
+    remember,
+)
 from training.rl.inputs import RunInputs, read_inputs
 from training.rl.settings import LoraSettings, RunSettings
 from training.rl.trainer.colocated import (
@@ -37,6 +43,7 @@ from training.rl.trainer.forced_answers import cut_points
 from training.rl.trainer.requirements import check_versions
 
 if TYPE_CHECKING:
+    from training.rl.progress import ShowProgress
     from training.rl.trainer.trainer import RLCMTrainer
 
 
@@ -58,6 +65,8 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
         TrainingRefused: the settings or the data are invalid. No model has been loaded then.
         ModelRefused: the service could not serve the model.
     """
+    from training.rl.progress import ShowProgress
+
     code_commit = commit()  # read now, as files may change during the run
     rank = int(os.environ.get("RANK", "0"))
     console.quiet = rank > 0
@@ -66,13 +75,31 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
         remember(
             settings, prepared.problems.digest, out, prepared.held_out_digest, writes=rank == 0
         )
-        with output_to(out / f"engine-{rank}.log"):
-            trainer = make_trainer(prepared, console)
         last = last_checkpoint(out / CHECKPOINTS)
+        if has_ended(settings, last):
+            if rank == 0:
+                _finish_again(settings, out, console)
+            return
+        progress = ShowProgress(console)
+        with output_to(out / f"engine-{rank}.log"):
+            trainer = make_trainer(prepared, progress)
         if last is not None:
             console.print(f"going on from {last.name}")
-        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        try:
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+        finally:
+            progress.stop()
         finish(trainer, prepared, out, code_commit)
+
+
+def _finish_again(settings: RunSettings, out: Path, console: Console) -> None:
+    """Writes the folder of a run that was killed after its last step; nothing if it is whole."""
+    from training.rl.checkpoint import export_to
+    from training.rl.export import FACTS
+
+    console.print(f"all {settings.steps} steps are done: nothing is left to train")
+    if not (out / FACTS).exists():
+        export_to(out, settings, "last", out)
 
 
 def checked_run(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
@@ -116,7 +143,9 @@ def check(settings: RunSettings, out: Path) -> list[str]:
         )
     if settings.engine.mode == "server":
         lines.append(_said_of_server(settings.engine.server))
-    if last is not None:
+    if has_ended(settings, last):
+        lines.append(f"all {settings.steps} steps are done: nothing is left to train")
+    elif last is not None:
         lines.append(f"it would continue from {last.name}")
     return lines
 
@@ -148,13 +177,12 @@ def prepare(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     return Prepared(**own, arguments=arguments)
 
 
-def make_trainer(prepared: Prepared, console: Console) -> RLCMTrainer:
+def make_trainer(prepared: Prepared, progress: ShowProgress) -> RLCMTrainer:
     """Loads the model, and starts the engine if it is colocated."""
     from datasets import Dataset
     from transformers import PrinterCallback
     from transformers.utils import logging
 
-    from training.rl.progress import ShowProgress
     from training.rl.trainer.trainer import RLCMTrainer
 
     logging.disable_progress_bar()  # a bar per checkpoint would disturb ours
@@ -171,7 +199,7 @@ def make_trainer(prepared: Prepared, console: Console) -> RLCMTrainer:
             eval_dataset=held_out and Dataset.from_list(held_out.rows(settings.data, asks)),
             processing_class=prepared.tokenizer,
             peft_config=None if settings.lora is None else _adapters(settings.lora),
-            callbacks=[ShowProgress(console)],
+            callbacks=[progress],
         )
     if trainer.use_vllm:
         send_weights_as(trainer.vllm_generation, stored_dtype(prepared.files))
@@ -189,12 +217,11 @@ def finish(
     """
     from training.rl.export import TrainingRecord, export
 
-    curves = [entry for entry in trainer.state.log_history if "reward" in entry]
     record = TrainingRecord(
         settings=prepared.settings,
         problems=prepared.problems,
         base=prepared.files,
-        curves=curves,
+        log=trainer.state.log_history,
         has_probe=trainer.probe is not None and prepared.settings.probe.is_servable,
         commit=code_commit,
     )

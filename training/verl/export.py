@@ -37,4 +37,4 @@ def export_weights(run: Path, weights: Path, step: int, out: Path) -> None:
         )
     if out.exists() and any(out.iterdir()):
         raise TrainingRefused(f"{out} is not empty: give a new folder")
-    write_checkpoint(run, replace(settings, steps=step), weights, checkpoint, out, curves=[])
+    write_checkpoint(run, replace(settings, steps=step), weights, checkpoint, out, log=[])

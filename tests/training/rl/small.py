@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from rlcm_serve.evaluation.grading import grader_named
+from training.rl.progress import ShowProgress
 from training.rl.run import Prepared, make_trainer, prepare
 from training.rl.settings import (
     BudgetSettings,
@@ -54,4 +55,4 @@ def small_run(out: Path, **changes: Any) -> Prepared:
 
 def small_trainer(out: Path, **changes: Any) -> RLCMTrainer:
     """The trainer of a small run."""
-    return make_trainer(small_run(out, **changes), Console(quiet=True))
+    return make_trainer(small_run(out, **changes), ShowProgress(Console(quiet=True)))

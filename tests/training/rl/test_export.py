@@ -98,7 +98,7 @@ def test_a_figure_that_is_not_a_number_is_null(
 ) -> None:
     weights, record = parts
     curves = [{"reward": 1.0, "probe/bce": float("nan")}, {"reward": 1.0, "probe/bce": 0.5}]
-    write_policy(weights, None, replace(record, curves=curves), tmp_path / "out")
+    write_policy(weights, None, replace(record, log=curves), tmp_path / "out")
     assert json.loads((tmp_path / "out/training.json").read_text())["curves"][0] == {
         "reward": 1.0,
         "probe/bce": None,

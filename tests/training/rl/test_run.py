@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.evaluation.grading import grader_named
@@ -21,8 +23,9 @@ from training.errors import TrainingRefused
 from training.rl.arguments import trl_arguments
 from training.rl.check import check_continuation
 from training.rl.folder import chosen_checkpoint, last_checkpoint, remember, remembered
+from training.rl.inputs import read_inputs
 from training.rl.rewards.methods import METHODS
-from training.rl.run import check, checked_run
+from training.rl.run import check, checked_run, train
 from training.rl.settings import (
     DataSettings,
     EvaluationSettings,
@@ -198,6 +201,40 @@ def test_a_run_whose_lambda_depends_on_the_steps_is_not_extended(tmp_path: Path)
     remember(rising, "digest", tmp_path)
     with pytest.raises(TrainingRefused, match="λ of rlcm-rising depends on their number"):
         remember(replace(rising, steps=5), "digest", tmp_path)
+
+
+def finished(out: Path, settings: RunSettings) -> Path:
+    """A run whose checkpoint is that of its last step; the checkpoint's folder."""
+    checkpoint = out / "checkpoints" / f"checkpoint-{settings.steps}"
+    shutil.copytree(resolve_model("embedded-sft"), checkpoint)
+    log = [{"reward": 0.5, "step": 1}, {"eval_accuracy": 0.75, "step": 1}]
+    state = {"global_step": settings.steps, "log_history": log}
+    (checkpoint / "trainer_state.json").write_text(json.dumps(state))
+    return checkpoint
+
+
+def test_a_run_that_has_ended_is_not_trained_again(
+    tmp_path: Path, problems: DataSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise AssertionError("a model is loaded")
+
+    monkeypatch.setattr("training.rl.run.make_trainer", fails)
+    settings, out = replace(SMALL, method="grpo", data=problems, steps=1), tmp_path / "run"
+    finished(out, settings)
+    with grader_named("math") as grader:
+        digest = read_inputs(settings, grader).problems.digest
+    remember(settings, digest, out)
+    said = io.StringIO()
+    train(settings, out, Console(file=said))
+    assert "all 1 steps are done: nothing is left to train" in said.getvalue()
+    assert check(settings, out)[-1] == "all 1 steps are done: nothing is left to train"
+    facts = json.loads((out / "training.json").read_text())
+    assert [entry["step"] for entry in facts["curves"]] == [1]
+    assert [entry["eval_accuracy"] for entry in facts["evaluations"]] == [0.75]
+    (out / "model.safetensors").unlink()
+    train(settings, out, Console(file=said))
+    assert not (out / "model.safetensors").exists(), "a folder that is whole stays as it is"
 
 
 def test_one_rank_writes_the_settings(tmp_path: Path) -> None:

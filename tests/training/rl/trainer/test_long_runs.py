@@ -17,6 +17,7 @@ from tests.training.rl.small import SMALL, small_run, small_trainer
 from training.errors import TrainingRefused
 from training.rl.checkpoint import export_checkpoint
 from training.rl.folder import last_checkpoint, remember
+from training.rl.progress import ShowProgress
 from training.rl.run import make_trainer
 from training.rl.settings import DataSettings, EvaluationSettings
 from training.rl.trainer.trainer import RLCMTrainer
@@ -77,7 +78,7 @@ def test_a_finished_run_is_extended_and_its_checkpoint_exported(tmp_path: Path) 
     falling = replace(SMALL.policy, schedule="linear")
     begun = small_run(tmp_path, steps=1, policy=falling)
     remember(begun.settings, begun.problems.digest, tmp_path)
-    make_trainer(begun, Console(quiet=True)).train()
+    make_trainer(begun, ShowProgress(Console(quiet=True))).train()
     longer = small_trainer(tmp_path, steps=2, policy=falling)
     longer.train(resume_from_checkpoint=str(last_checkpoint(tmp_path / "checkpoints")))
     logged = [entry for entry in longer.state.log_history if "reward" in entry]
