@@ -292,11 +292,6 @@ def rl(
     settings = RunSettings.load(
         config, model=model, method=method, strength=strength, steps=steps, seed=seed
     )
-    if strength is not None and not settings.chosen.uses_strength:
-        raise TrainingRefused(
-            f"--strength is {strength:g}, but {settings.method} has no term that it weighs: leave "
-            "it out, or choose another --method"
-        )
     if threads is not None:
         torch.set_num_threads(threads)
     console = Console()

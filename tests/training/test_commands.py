@@ -218,6 +218,6 @@ def test_what_would_do_nothing_or_cannot_be_written_is_refused(tmp_path: Path) -
 
     run, out = ["rl", "--config", "configs/embedded.toml", "--out", str(tmp_path)], tmp_path / "f"
     said = refusal(*run, "--method", "grpo", "--strength", "0.5")
-    assert said.startswith("--strength is 0.5, but grpo has no term that it weighs: leave it out")
+    assert said.startswith("strength is 0.5, but grpo has no term that it weighs: leave it out")
     out.touch()
     assert "is a file: give a folder" in refusal("export", str(tmp_path), "--out", str(out))

@@ -130,7 +130,7 @@ def check(settings: RunSettings, out: Path) -> list[str]:
     rollouts, budgets = settings.rollouts, settings.budgets
     whole, last = rollouts.prompts * rollouts.per_prompt, last_checkpoint(out / CHECKPOINTS)
     lines = [
-        f"{settings.chosen.title}, {settings.steps} steps from {settings.model}: {whole} rollouts "
+        f"{_method(settings)}, {settings.steps} steps from {settings.model}: {whole} rollouts "
         f"a step, of {len(prepared.problems.problems)} problems",
         f"sequences have at most {prepared.sequence} tokens; the model takes "
         f"{prepared.files.context or 'any number'}",
@@ -148,6 +148,12 @@ def check(settings: RunSettings, out: Path) -> list[str]:
     elif last is not None:
         lines.append(f"it would continue from {last.name}")
     return lines
+
+
+def _method(settings: RunSettings) -> str:
+    """The method, with its λ if it has one."""
+    title = settings.chosen.title
+    return f"{title} with λ = {settings.weight:g}" if settings.chosen.uses_strength else title
 
 
 def _said_of_server(address: str) -> str:

@@ -271,6 +271,11 @@ class RunSettings:
             TrainingRefused: a setting is invalid. The message names it and says what to change.
         """
         require(0 <= self.weight < inf, f"strength is {self.weight}: λ has to be 0 or more")
+        require(
+            self.strength is None or self.chosen.uses_strength,
+            f"strength is {self.strength}, but {self.method} has no term that it weighs: leave it "
+            "out, or choose another method",
+        )
         require(0 <= self.seed < _SEEDS, f"seed is {self.seed}: give 0 or more, below {_SEEDS}")
         require(
             self.rollouts.per_prompt > 1,

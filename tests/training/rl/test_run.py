@@ -392,7 +392,9 @@ def test_a_check_says_what_a_run_would_do_and_writes_nothing(
     out = tmp_path / "run"
     lora = LoraSettings(targets=r".*\.(q|v)_proj")
     lines = check(replace(SMALL, data=problems, lora=lora), out)
-    assert lines[0] == "RLCM, 1 steps from embedded-sft: 8 rollouts a step, of 2 problems"
+    assert lines[0] == (
+        "RLCM with λ = 0.1, 1 steps from embedded-sft: 8 rollouts a step, of 2 problems"
+    )
     assert "at most 256 forced answers a step, at 16 cuts" in lines[2]
     assert not out.exists()
 

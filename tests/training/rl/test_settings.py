@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from training.errors import TrainingRefused
+from training.rl.rewards.methods import METHODS
 from training.rl.settings import RunSettings
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -76,6 +77,7 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
         ('[rollouts]\nprompts = "many"', "prompts is 'many': give a value of type int"),
         ("steps = true", "steps is True: give a value of type int"),
         ("strength = -0.1", "λ has to be 0 or more"),
+        ('method = "grpo"\nstrength = 0.1', "strength is 0.1, but grpo has no term that it weighs"),
         ("[budgets]\nfractions = [0.5, 1.5]", r"fractions in \[budgets\] are \(0.5, 1.5\)"),
         ("[budgets]\nfractions = [0.00001]", "at least one of the 8192 tokens of a rollout"),
         ("[probe]\ndropout = 1", r"dropout in \[probe\] is 1.0: give 0 or more, and less than 1"),
@@ -167,3 +169,9 @@ def test_what_is_not_used_is_not_forced_and_need_not_fit(tmp_path: Path, text: s
     settings = load(tmp_path, f"{text}\n[budgets]\nsamples = 0\ninterval = 10000")
     assert not settings.forces
     assert load(tmp_path, f"{text}\n[probe]\nalways = true").forces
+
+
+@pytest.mark.parametrize("config", sorted(Path("configs").glob("*.toml")), ids=str)
+@pytest.mark.parametrize("name", METHODS)
+def test_with_a_config_that_ships_every_method_has_its_own_lambda(config: Path, name: str) -> None:
+    assert RunSettings.load(config, method=name).strength is None
