@@ -31,7 +31,6 @@ from rlcm_serve.commands.options import (
     engine_settings,
 )
 from rlcm_serve.terminal import print_result
-from training.errors import TrainingRefused
 from training.verl.commands import app as verl
 
 if TYPE_CHECKING:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import lock_descriptor
 
 from training.errors import TrainingRefused
 
@@ -17,6 +21,22 @@ def require_writable(folder: Path) -> None:
         raise TrainingRefused(
             f"--out is {folder}, but {existing} cannot be written: give a folder that can"
         )
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Creates the folder of a training, and holds it against a second start.
+
+    Raises:
+        TrainingRefused: another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "training.lock").open("w") as file:
+        if not lock_descriptor(file.fileno(), blocking=False):
+            raise TrainingRefused(
+                f"another process trains in {folder}: wait until it ends, or stop it"
+            )
+        yield
 
 
 def require_no_other_model(folder: Path, mark: str) -> None:

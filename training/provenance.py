@@ -1,11 +1,44 @@
-"""Provenance of a result: the command line and the commit of the code."""
+"""Provenance of a result: the command line, the commit and the versions of the code."""
 
 from __future__ import annotations
 
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Self
+
+_PACKAGES = ("rlcm-serve", "torch", "transformers", "trl", "accelerate", "verl")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What ran a training, or a part of it.
+
+    Attributes:
+        command: the command line.
+        commit: as of `commit`.
+        versions: of the packages that are installed.
+    """
+
+    command: str
+    commit: str | None
+    versions: dict[str, str]
+
+    @classmethod
+    def now(cls) -> Self:
+        """This process."""
+        return cls(command(), commit(), dict(_versions()))
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            yield package, version(package)
 
 
 def command() -> str:

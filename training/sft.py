@@ -21,7 +21,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 
 from rlcm_serve.terminal import progress_bar
 from training.errors import TrainingRefused
-from training.folders import require_no_other_model, require_writable
+from training.folders import alone, require_no_other_model, require_writable
 from training.rl.tables import require
 from training.sft_data import IGNORED, Batch, DrillSchedule, WarmStartBatches
 from training.tasks.tokenizer import build_tokenizer
@@ -245,12 +245,16 @@ def train(config: SftConfig, out: Path) -> float:
 
     Raises:
         TrainingRefused: a setting is out of range, or `out` cannot be written, holds another model
-            or a damaged checkpoint.
+            or a damaged checkpoint, or another process trains there.
     """
     config.checked()
     require_writable(out)
     require_no_other_model(out, CHECKPOINT)
-    out.mkdir(parents=True, exist_ok=True)
+    with alone(out):
+        return _train(config, out)
+
+
+def _train(config: SftConfig, out: Path) -> float:
     torch.set_num_threads(config.threads)
     tokenizer = build_tokenizer(config.seed, config.thinking)
     run = WarmStart(config, tokenizer)

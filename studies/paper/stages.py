@@ -28,7 +28,7 @@ from studies.paper.commands import Stages
 from studies.paper.result import COMMAND, CURVES, Result, Rollouts, Stage
 from studies.paper.result_files import is_made
 from studies.paper.runs import BASE, PaperRun
-from training.rl.export import FACTS
+from training.rl.folder import FACTS
 from training.rl.problems import load_problems
 from training.rl.settings import RunSettings
 

@@ -14,9 +14,8 @@ from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
 from training.folders import require_writable
-from training.provenance import commit
 from training.rl.export import TrainingRecord, write_policy
-from training.rl.folder import check_problems, chosen_checkpoint, remembered
+from training.rl.folder import check_inputs, chosen_checkpoint, last_session, remembered
 from training.rl.problems import load_problems
 from training.rl.settings import RunSettings
 from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe
@@ -75,14 +74,15 @@ def write_checkpoint(
         log: of the training.
 
     Raises:
-        TrainingRefused: the training problems cannot be read, or have changed since the run began.
+        TrainingRefused: the training problems or the base model cannot be read, or have changed
+            since the run began.
     """
     with grader_named("math") as grader:
         problems = load_problems(settings.data, grader, settings.seed)
-    check_problems(problems.digest, run)
     base = ModelFiles.read(resolve_model(settings.model))
+    check_inputs({"problems": problems.digest, "base_model": base.model_digest()}, run)
     own = _probe(probe, settings)
-    record = TrainingRecord(settings, problems, base, log, own is not None, commit())
+    record = TrainingRecord(settings, problems, base, log, own is not None, last_session(run))
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=out.parent) as folder:
         copied = Path(folder) / "weights"

@@ -7,7 +7,6 @@ import math
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,16 @@ from rlcm_serve.engine.model_files import TOKENIZER_FILES, ModelFiles, digest_fi
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER
 from rlcm_serve.recording.trained import seen_problems
-from training.provenance import command
+from training.provenance import Session
 from training.rl.card import model_card
-from training.rl.progress import EVALUATED
+from training.rl.folder import FACTS
 from training.rl.problems import TrainingProblems
+from training.rl.progress import EVALUATED
 from training.rl.settings import RunSettings
 from training.rl.trainer.colocated import stored_dtype
 from training.rl.trainer.trainer import RLCMTrainer
 
-FACTS = "training.json"
 _TEMPLATE = "chat_template*"
-_PACKAGES = ("rlcm-serve", "torch", "transformers", "trl", "accelerate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class TrainingRecord:
         base: the model that training started from.
         log: TRL's log: an entry for each step, and one for each evaluation.
         has_probe: whether a probe that the service can read was trained beside it.
-        commit: of the code that ran the last session.
+        session: the last one.
     """
 
     settings: RunSettings
@@ -52,7 +50,7 @@ class TrainingRecord:
     base: ModelFiles
     log: list[dict[str, Any]]
     has_probe: bool
-    commit: str | None
+    session: Session
 
     @property
     def curves(self) -> list[dict[str, Any]]:
@@ -67,8 +65,8 @@ class TrainingRecord:
     def facts(self) -> dict[str, Any]:
         """The content of `training.json`."""
         return {
-            "command": command(),
-            "commit": self.commit,
+            "command": self.session.command,
+            "commit": self.session.commit,
             "settings": self.settings.to_json(),
             "base": {"name": self.settings.model, "digest": self.base.model_digest()},
             "data": {
@@ -76,7 +74,7 @@ class TrainingRecord:
                 "problems": len(self.problems.problems),
                 "digest": self.problems.digest,
             },
-            "versions": {package: version(package) for package in _PACKAGES},
+            "versions": self.session.versions,
             "has_probe": self.has_probe,
             "seconds": round(self.seconds, 1),
             "curves": _without_nan(self.curves),

@@ -7,52 +7,49 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from calibration.files import write_text
 from training.errors import TrainingRefused
 from training.folders import require_no_other_model, require_writable
+from training.provenance import Session
 from training.rl.arguments import CHECKPOINTS
 from training.rl.settings import RunSettings
 
 SETTINGS = "settings.json"
-_PROBLEMS, _HELD_OUT = "problems", "held_out_problems"
-"""Names under which it holds the digests of the problems; earlier versions left them out."""
-_DIGESTS = (_PROBLEMS, _HELD_OUT)
+FACTS = "training.json"
+"""The file that says that the folder holds a whole policy, and how it was trained."""
+_SESSION = "session"
+_INPUTS = {
+    "problems": "on other problems: those of [data]",
+    "held_out_problems": "on other problems: those of [evaluation]",
+    "base_model": "from another base model: its files",
+}
+"""Digests that it holds beside the settings, and what has changed if one differs."""
+_BESIDE = {*_INPUTS, _SESSION}
+_FREE = {"report_to", "engine.server", "engine.memory", "engine.sleeps", "budgets.at_once"}
+"""Settings of the machine and of the logs, which change nothing of what is trained."""
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
 
+Digests = Mapping[str, str | None]
+"""Digests of what a run reads, by their names in its folder; None: not known."""
 
-def remember(
-    settings: RunSettings,
-    problems: str,
-    out: Path,
-    held_out: str | None = None,
-    writes: bool = True,
-) -> None:
-    """Keeps the settings in the run's folder, atomically.
 
-    Args:
-        problems, held_out: as of `check_problems`.
-        writes: whether this process writes them; of several processes one does.
-
-    Raises:
-        TrainingRefused: as `check_folder` and `check_problems`.
-    """
-    check_folder(settings, out)
-    check_problems(problems, out, held_out)
-    out.mkdir(parents=True, exist_ok=True)
-    if writes:
-        content = {_PROBLEMS: problems, _HELD_OUT: held_out, **_as_json(settings)}
-        write_text(out / SETTINGS, json.dumps(content, indent=1) + "\n")
+def remember(settings: RunSettings, digests: Digests, out: Path) -> None:
+    """Keeps in the run's folder, atomically, what a later session must not change, and who ran."""
+    content = {**digests, _SESSION: asdict(Session.now()), **_as_json(settings)}
+    write_text(out / SETTINGS, json.dumps(content, indent=1) + "\n")
 
 
 def check_folder(settings: RunSettings, out: Path) -> None:
     """Checks that a run may use a folder; creates nothing.
 
-    A run that continues must have the same settings as before. Only `steps` may rise: that extends
-    the run, unless λ depends on the number of steps. Settings that an earlier version did not know
-    had their defaults.
+    A run that continues must have the same settings as before, except for those of the machine.
+    Only `steps` may rise: that extends the run, unless λ depends on the number of steps. Settings
+    that an earlier version did not know had their defaults.
 
     Raises:
         TrainingRefused: the folder holds a run with other settings, or a model that is of no run,
@@ -60,46 +57,69 @@ def check_folder(settings: RunSettings, out: Path) -> None:
     """
     require_writable(out)
     require_no_other_model(out, SETTINGS)
-    now = _as_json(settings)
-    if (out / SETTINGS).exists():
-        before = _as_json(remembered(out))
-        changed = [name for name in now if now[name] != before.get(name)]
-        if changed == ["steps"] and now["steps"] < before["steps"]:
-            raise TrainingRefused(
-                f"{out} holds a run of {before['steps']} steps, more than {now['steps']}: give as "
-                "many or more, or another --out to start again"
-            )
-        if changed == ["steps"] and settings.chosen.ramp is not None:
-            raise TrainingRefused(
-                f"{out} holds a run of {before['steps']} steps, and λ of {settings.method} depends "
-                "on their number: give as many, or another --out to start again"
-            )
-        if set(changed) - {"steps"}:
-            raise TrainingRefused(
-                f"{out} holds a run with other settings ({', '.join(changed)}): use the same to "
-                "continue, or another --out to start again"
-            )
+    if not _has_begun(out):
+        return
+    before = remembered(out)
+    changed = {
+        name: values
+        for name, values in _differences(_as_json(before), _as_json(settings))
+        if name not in _FREE
+    }
+    if changed.keys() == {"steps"} and settings.steps < before.steps:
+        raise TrainingRefused(
+            f"{out} holds a run of {before.steps} steps, more than {settings.steps}: give as "
+            "many or more, or another --out to start again"
+        )
+    if changed.keys() == {"steps"} and settings.chosen.ramp is not None:
+        raise TrainingRefused(
+            f"{out} holds a run of {before.steps} steps, and λ of {settings.method} depends "
+            "on their number: give as many, or another --out to start again"
+        )
+    if changed.keys() - {"steps"}:
+        said = ", ".join(
+            f"{name} was {was!r} and is {now!r}" for name, (was, now) in changed.items()
+        )
+        raise TrainingRefused(
+            f"{out} holds a run with other settings ({said}): use the same to continue, or another "
+            "--out to start again"
+        )
 
 
-def check_problems(problems: str, out: Path, held_out: str | None = None) -> None:
-    """Checks that a run that continues has the problems that it began with.
+def check_inputs(digests: Digests, out: Path) -> None:
+    """Checks that a run that continues reads what it began with.
 
     Args:
-        problems: their digest.
+        digests: of what it reads now. One that is not known, now or then, is not compared.
         out: the run's folder.
-        held_out: the digest of the problems that it is evaluated on; None: not compared.
 
     Raises:
-        TrainingRefused: it has others.
+        TrainingRefused: it reads something else.
     """
-    before = _content(out) if (out / SETTINGS).exists() else {}
-    tables = (_PROBLEMS, problems, "data"), (_HELD_OUT, held_out, "evaluation")
-    for name, now, table in tables:
+    before = _content(out) if _has_begun(out) else {}
+    for name, now in digests.items():
         if None not in (now, before.get(name)) and before[name] != now:
             raise TrainingRefused(
-                f"{out} holds a run on other problems: those of [{table}] have changed since it "
-                "began; restore them to continue, or give another --out to start again"
+                f"{out} holds a run {_INPUTS[name]} have changed since it began; restore them to "
+                "continue, or give another --out to start again"
             )
+
+
+def _has_begun(out: Path) -> bool:
+    """Whether a run has left a checkpoint: until then, its settings may change."""
+    is_run = (out / SETTINGS).exists()
+    return is_run and ((out / FACTS).exists() or any(out.glob("*checkpoints/*")))
+
+
+def _differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], table: str = ""
+) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The settings that differ, as `table.name`, with both values."""
+    for name in {**before, **now}:
+        was, own = before.get(name), now.get(name)
+        if isinstance(was, dict) and isinstance(own, dict):
+            yield from _differences(was, own, f"{table}{name}.")
+        elif was != own:
+            yield f"{table}{name}", (was, own)
 
 
 def _as_json(settings: RunSettings) -> dict[str, Any]:
@@ -117,8 +137,14 @@ def remembered(out: Path) -> RunSettings:
     path = out / SETTINGS
     if not path.exists():
         raise TrainingRefused(f"{out} holds no run: give the --out of an `rlcm train rl`")
-    content = {name: own for name, own in _content(out).items() if name not in _DIGESTS}
+    content = {name: own for name, own in _content(out).items() if name not in _BESIDE}
     return RunSettings.from_json(content, str(path))
+
+
+def last_session(out: Path) -> Session:
+    """The code that ran the training last; this process's if the folder does not say."""
+    told = _content(out).get(_SESSION) if (out / SETTINGS).exists() else None
+    return Session.now() if told is None else Session(**told)
 
 
 def _content(out: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_mo
 from rlcm_serve.evaluation.grading import Grader
 from rlcm_serve.recording.problems import plain_text
 from training.errors import TrainingRefused
+from training.rl.folder import Digests
 from training.rl.problems import TrainingProblems, load_held_out, load_problems
 from training.rl.settings import RunSettings
 from training.rl.trainer.forced_answers import Thinking
@@ -41,9 +42,10 @@ class RunInputs:
     prompt: int
 
     @property
-    def held_out_digest(self) -> str | None:
-        """Digest of the problems to evaluate on."""
-        return None if self.held_out is None else self.held_out.digest
+    def digests(self) -> Digests:
+        """Digests of the problems."""
+        held_out = None if self.held_out is None else self.held_out.digest
+        return {"problems": self.problems.digest, "held_out_problems": held_out}
 
     @property
     def sequence(self) -> int:

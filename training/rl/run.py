@@ -13,8 +13,7 @@ from rich.console import Console
 
 from rlcm_serve.evaluation.grading import Grader, grader_named
 from rlcm_serve.terminal import output_to
-from training.errors import TrainingRefused
-from training.provenance import commit
+from training.folders import alone
 from training.rl.arguments import CHECKPOINTS, trl_arguments
 from training.rl.check import (
     check_continuation,
@@ -24,10 +23,12 @@ from training.rl.check import (
     trl_config,
 )
 from training.rl.folder import (
+    FACTS,
     check_folder,
-    check_problems,
+    check_inputs,
     has_ended,
     last_checkpoint,
+    last_session,
     remember,
 )
 from training.rl.inputs import RunInputs, read_inputs
@@ -62,40 +63,45 @@ def train(settings: RunSettings, out: Path, console: Console) -> None:
     """Trains, or continues an earlier run, and writes the result to `out`.
 
     Raises:
-        TrainingRefused: the settings or the data are invalid. No model has been loaded then.
+        TrainingRefused: the settings or the data are invalid, or another process trains in `out`.
+            No model has been loaded then.
         ModelRefused: the service could not serve the model.
     """
-    from training.rl.progress import ShowProgress
-
-    code_commit = commit()  # read now, as files may change during the run
     rank = int(os.environ.get("RANK", "0"))
     console.quiet = rank > 0
     with grader_named("math") as grader:
         prepared = checked_run(settings, out, grader)
-        remember(
-            settings, prepared.problems.digest, out, prepared.held_out_digest, writes=rank == 0
-        )
-        last = last_checkpoint(out / CHECKPOINTS)
-        if has_ended(settings, last):
-            if rank == 0:
+        with alone(out) if rank == 0 else nullcontext():
+            last = last_checkpoint(out / CHECKPOINTS)
+            if not has_ended(settings, last):
+                _train(prepared, last, out, console, rank)
+            elif rank == 0:
                 _finish_again(settings, out, console)
-            return
-        progress = ShowProgress(console)
-        with output_to(out / f"engine-{rank}.log"):
-            trainer = make_trainer(prepared, progress)
-        if last is not None:
-            console.print(f"going on from {last.name}")
-        try:
-            trainer.train(resume_from_checkpoint=None if last is None else str(last))
-        finally:
-            progress.stop()
-        finish(trainer, prepared, out, code_commit)
+
+
+def _train(prepared: Prepared, last: Path | None, out: Path, console: Console, rank: int) -> None:
+    """Trains from the last checkpoint to the end."""
+    from training.rl.progress import ShowProgress
+
+    if rank == 0:
+        base = {"base_model": prepared.files.model_digest()}
+        check_inputs(base, out)
+        remember(prepared.settings, {**prepared.digests, **base}, out)
+    progress = ShowProgress(console)
+    with output_to(out / f"engine-{rank}.log"):
+        trainer = make_trainer(prepared, progress)
+    if last is not None:
+        console.print(f"going on from {last.name}")
+    try:
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    finally:
+        progress.stop()
+    finish(trainer, prepared, out)
 
 
 def _finish_again(settings: RunSettings, out: Path, console: Console) -> None:
     """Writes the folder of a run that was killed after its last step; nothing if it is whole."""
     from training.rl.checkpoint import export_to
-    from training.rl.export import FACTS
 
     console.print(f"all {settings.steps} steps are done: nothing is left to train")
     if not (out / FACTS).exists():
@@ -110,7 +116,7 @@ def checked_run(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     """
     check_folder(settings, out)
     prepared = prepare(settings, out, grader)
-    check_problems(prepared.problems.digest, out, prepared.held_out_digest)
+    check_inputs(prepared.digests, out)
     if settings.lora is not None:
         check_lora(settings.lora, prepared.files)
     check_engine(settings.engine)
@@ -213,14 +219,8 @@ def make_trainer(prepared: Prepared, progress: ShowProgress) -> RLCMTrainer:
     return trainer
 
 
-def finish(
-    trainer: RLCMTrainer, prepared: Prepared, out: Path, code_commit: str | None = None
-) -> None:
-    """Writes the folder for the service. Every rank must call this function.
-
-    Args:
-        code_commit: commit of the code that trained it.
-    """
+def finish(trainer: RLCMTrainer, prepared: Prepared, out: Path) -> None:
+    """Writes the folder for the service. Every rank must call this function."""
     from training.rl.export import TrainingRecord, export
 
     record = TrainingRecord(
@@ -229,18 +229,14 @@ def finish(
         base=prepared.files,
         log=trainer.state.log_history,
         has_probe=trainer.probe is not None and prepared.settings.probe.is_servable,
-        commit=code_commit,
+        session=last_session(out),
     )
     export(trainer, record, out)
 
 
 def _adapters(lora: LoraSettings) -> Any:
-    try:
-        from peft import LoraConfig
-    except ImportError as error:
-        raise TrainingRefused(
-            "[lora] needs the package 'peft': install it, or leave the table out"
-        ) from error
+    from peft import LoraConfig
+
     return LoraConfig(
         r=lora.rank,
         lora_alpha=lora.alpha,

@@ -19,12 +19,10 @@ _LOOPS = f"""\
 
 
 def write_folder(inputs: RunInputs, out: Path) -> None:
-    """Writes what the processes of the run read. A folder that holds this run stays as it is.
-
-    Raises:
-        TrainingRefused: the folder holds a run with other settings or problems.
-    """
-    remember(inputs.settings, inputs.problems.digest, out, inputs.held_out_digest)
+    """Writes what the processes of the run read."""
+    out.mkdir(parents=True, exist_ok=True)
+    base = {"base_model": inputs.files.model_digest()}
+    remember(inputs.settings, {**inputs.digests, **base}, out)
     write_text(out / AGENT_LOOPS, _LOOPS)
     _write_problems(inputs, inputs.problems, out / PROBLEMS, held_out=False)
     if inputs.held_out is not None:

@@ -18,7 +18,7 @@ from verl.utils.config import validate_config
 
 from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
-from training.rl.folder import check_folder, check_problems
+from training.rl.folder import check_folder, check_inputs
 from training.rl.inputs import read_inputs
 from training.rl.settings import RunSettings
 from training.rl.trainer.requirements import check_versions
@@ -52,7 +52,7 @@ def train(
     check_folder(settings, out)
     with grader_named("math") as grader:
         inputs = read_inputs(settings, grader)
-    check_problems(inputs.problems.digest, out, inputs.held_out_digest)
+    check_inputs({**inputs.digests, "base_model": inputs.files.model_digest()}, out)
     overrides = [*hydra_overrides(inputs, out, cluster), *more]
     config = configuration(overrides)
     if not only_check:

@@ -31,7 +31,7 @@ from studies.paper.result import Stage
 from studies.paper.result_files import design_digest, is_made
 from training.probe.data import load_probe_data
 from training.probe.fit import ProbeTraining, fit_probe
-from training.rl.export import FACTS
+from training.rl.folder import FACTS
 from training.rl.settings import RunSettings
 
 

@@ -12,6 +12,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from tests.training.rl.small import small_run
+from training.provenance import Session
 from training.rl import export
 from training.rl.export import TrainingRecord, write_policy
 
@@ -28,7 +29,7 @@ def parts(tmp_path: Path) -> tuple[Path, TrainingRecord]:
     shutil.copytree(prepared.files.folder, weights)
     curves = [{"reward": 1.0, "accuracy": 1.0}]
     record = TrainingRecord(
-        prepared.settings, prepared.problems, prepared.files, curves, False, None
+        prepared.settings, prepared.problems, prepared.files, curves, False, Session.now()
     )
     return weights, record
 

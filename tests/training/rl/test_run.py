@@ -20,9 +20,17 @@ from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.evaluation.grading import grader_named
 from tests.training.rl.small import SMALL, small_run
 from training.errors import TrainingRefused
+from training.folders import alone
 from training.rl.arguments import trl_arguments
 from training.rl.check import check_continuation
-from training.rl.folder import chosen_checkpoint, last_checkpoint, remember, remembered
+from training.rl.folder import (
+    check_folder,
+    check_inputs,
+    chosen_checkpoint,
+    last_checkpoint,
+    remember,
+    remembered,
+)
 from training.rl.inputs import read_inputs
 from training.rl.rewards.methods import METHODS
 from training.rl.run import check, checked_run, train
@@ -99,36 +107,67 @@ def test_nothing_to_go_on_from_is_none(tmp_path: Path) -> None:
     assert last_checkpoint(tmp_path / "none") is None
 
 
+DIGESTS = {"problems": "digest", "held_out_problems": "watched", "base_model": "base"}
+
+
+def begin(out: Path, settings: RunSettings = SMALL) -> Path:
+    """A run that has left a checkpoint."""
+    (out / "checkpoints" / "checkpoint-1").mkdir(parents=True)
+    remember(settings, DIGESTS, out)
+    return out
+
+
 def test_a_run_goes_on_with_its_own_settings_only(tmp_path: Path) -> None:
-    remember(SMALL, "digest", tmp_path)
-    remember(SMALL, "digest", tmp_path)
+    begin(tmp_path)
+    check_folder(SMALL, tmp_path)
     assert remembered(tmp_path) == SMALL
-    with pytest.raises(TrainingRefused, match=r"other settings \(steps, lora\)"):
-        remember(replace(SMALL, steps=9, lora=LoraSettings()), "digest", tmp_path)
+    changed = replace(SMALL, steps=9, policy=replace(SMALL.policy, clip=0.3))
+    with pytest.raises(
+        TrainingRefused,
+        match=r"other settings \(steps was 1 and is 9, policy.clip was 0.2 and is 0.3\)",
+    ):
+        check_folder(changed, tmp_path)
+    with pytest.raises(TrainingRefused, match=r"\(lora was None and is \{'rank': 16"):
+        check_folder(replace(SMALL, lora=LoraSettings()), tmp_path)
 
 
-def test_a_run_goes_on_with_its_own_problems_only(tmp_path: Path) -> None:
-    remember(SMALL, "digest", tmp_path)
-    with pytest.raises(TrainingRefused, match=r"on other problems: those of \[data\] have changed"):
-        remember(SMALL, "another", tmp_path)
+def test_a_run_may_go_on_elsewhere(tmp_path: Path) -> None:
+    begin(tmp_path, replace(SMALL, engine=VllmSettings("server", "http://a:8000")))
+    elsewhere = VllmSettings("server", "http://b:8000", memory=0.5)
+    check_folder(replace(SMALL, engine=elsewhere, report_to=("wandb",)), tmp_path)
+    with pytest.raises(TrainingRefused, match=r"engine.mode was 'server' and is 'colocate'"):
+        check_folder(SMALL, tmp_path)
+
+
+def test_before_the_first_checkpoint_settings_and_problems_may_change(tmp_path: Path) -> None:
+    remember(replace(SMALL, steps=6000), DIGESTS, tmp_path)
+    check_folder(SMALL, tmp_path)
+    check_inputs({"problems": "another"}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("problems", r"on other problems: those of \[data\] have changed"),
+        ("held_out_problems", r"on other problems: those of \[evaluation\] have changed"),
+        ("base_model", "from another base model: its files have changed"),
+    ],
+)
+def test_a_run_goes_on_with_what_it_began_with(tmp_path: Path, name: str, what: str) -> None:
+    check_inputs(DIGESTS, begin(tmp_path))
+    with pytest.raises(TrainingRefused, match=f"holds a run {what} since it began; restore"):
+        check_inputs({name: "another"}, tmp_path)
+    check_inputs({name: None}, tmp_path)
     stored = json.loads((tmp_path / "settings.json").read_text())
-    del stored["problems"]  # as an earlier version wrote it
+    del stored[name]  # as an earlier version wrote it
     (tmp_path / "settings.json").write_text(json.dumps(stored))
-    remember(SMALL, "another", tmp_path)
-
-
-def test_a_run_is_watched_on_the_same_problems_to_its_end(tmp_path: Path) -> None:
-    remember(SMALL, "digest", tmp_path, held_out="watched")
-    remember(SMALL, "digest", tmp_path, held_out="watched")
-    assert remembered(tmp_path) == SMALL
-    with pytest.raises(TrainingRefused, match=r"those of \[evaluation\] have changed"):
-        remember(SMALL, "digest", tmp_path, held_out="others")
+    check_inputs({name: "another"}, tmp_path)
 
 
 @pytest.mark.parametrize("left", ["{not json", "[1]", ""])
 def test_damaged_settings_are_said(tmp_path: Path, left: str) -> None:
-    (tmp_path / "settings.json").write_text(left)
-    for look in (remembered, partial(remember, SMALL, "digest")):
+    (begin(tmp_path) / "settings.json").write_text(left)
+    for look in (remembered, partial(check_folder, SMALL), partial(check_inputs, DIGESTS)):
         with pytest.raises(TrainingRefused, match=r"settings\.json is damaged: give another --out"):
             look(tmp_path)
 
@@ -137,18 +176,18 @@ def test_a_model_is_not_overwritten_by_a_run_that_did_not_write_it(tmp_path: Pat
     model = tmp_path / "model"
     shutil.copytree(resolve_model("embedded-sft"), model)
     with pytest.raises(TrainingRefused, match="which holds a model, and no training to continue"):
-        remember(replace(SMALL, model=str(model)), "digest", model)
+        check_folder(replace(SMALL, model=str(model)), model)
     assert not (model / "settings.json").exists()
 
 
 def test_settings_that_an_earlier_version_did_not_know_had_their_defaults(tmp_path: Path) -> None:
-    remember(SMALL, "digest", tmp_path)
+    begin(tmp_path)
     stored = json.loads((tmp_path / "settings.json").read_text())
     del stored["evaluation"], stored["probe"]["dropout"], stored["budgets"]["at_once"]
     (tmp_path / "settings.json").write_text(json.dumps(stored))
-    remember(SMALL, "digest", tmp_path)
-    with pytest.raises(TrainingRefused, match=r"other settings \(probe\)"):
-        remember(replace(SMALL, probe=ProbeSettings(dropout=0.1)), "digest", tmp_path)
+    check_folder(SMALL, tmp_path)
+    with pytest.raises(TrainingRefused, match=r"probe.dropout was 0.0 and is 0.1"):
+        check_folder(replace(SMALL, probe=ProbeSettings(dropout=0.1)), tmp_path)
 
 
 def checkpoint_with_probe(out: Path, without: str) -> Path:
@@ -188,19 +227,17 @@ def test_a_probe_that_cannot_continue_is_refused_before_a_model_is_loaded(
 
 
 def test_more_steps_extend_a_run_and_fewer_are_refused(tmp_path: Path) -> None:
-    remember(SMALL, "digest", tmp_path)
-    remember(replace(SMALL, steps=5), "digest", tmp_path)
-    assert remembered(tmp_path).steps == 5
+    begin(tmp_path, replace(SMALL, steps=5))
+    check_folder(replace(SMALL, steps=6), tmp_path)
     with pytest.raises(TrainingRefused, match="holds a run of 5 steps, more than 4"):
-        remember(replace(SMALL, steps=4), "digest", tmp_path)
+        check_folder(replace(SMALL, steps=4), tmp_path)
 
 
 def test_a_run_whose_lambda_depends_on_the_steps_is_not_extended(tmp_path: Path) -> None:
     rising = replace(SMALL, method="rlcm-rising")
-    remember(rising, "digest", tmp_path)
-    remember(rising, "digest", tmp_path)
+    check_folder(rising, begin(tmp_path, rising))
     with pytest.raises(TrainingRefused, match="λ of rlcm-rising depends on their number"):
-        remember(replace(rising, steps=5), "digest", tmp_path)
+        check_folder(replace(rising, steps=5), tmp_path)
 
 
 def finished(out: Path, settings: RunSettings) -> Path:
@@ -223,13 +260,16 @@ def test_a_run_that_has_ended_is_not_trained_again(
     settings, out = replace(SMALL, method="grpo", data=problems, steps=1), tmp_path / "run"
     finished(out, settings)
     with grader_named("math") as grader:
-        digest = read_inputs(settings, grader).problems.digest
-    remember(settings, digest, out)
+        remember(settings, read_inputs(settings, grader).digests, out)
+    kept = json.loads((out / "settings.json").read_text())
+    kept["session"]["command"] = "rlcm train rl --out run"
+    (out / "settings.json").write_text(json.dumps(kept))
     said = io.StringIO()
     train(settings, out, Console(file=said))
     assert "all 1 steps are done: nothing is left to train" in said.getvalue()
     assert check(settings, out)[-1] == "all 1 steps are done: nothing is left to train"
     facts = json.loads((out / "training.json").read_text())
+    assert facts["command"] == "rlcm train rl --out run"
     assert [entry["step"] for entry in facts["curves"]] == [1]
     assert [entry["eval_accuracy"] for entry in facts["evaluations"]] == [0.75]
     (out / "model.safetensors").unlink()
@@ -237,9 +277,11 @@ def test_a_run_that_has_ended_is_not_trained_again(
     assert not (out / "model.safetensors").exists(), "a folder that is whole stays as it is"
 
 
-def test_one_rank_writes_the_settings(tmp_path: Path) -> None:
-    remember(SMALL, "digest", tmp_path / "run", writes=False)
-    assert list((tmp_path / "run").iterdir()) == []
+def test_a_second_start_of_a_run_is_refused(tmp_path: Path, problems: DataSettings) -> None:
+    settings, out = replace(SMALL, method="grpo", data=problems), tmp_path / "run"
+    with alone(out), pytest.raises(TrainingRefused, match=r"another process trains in .*run: wait"):
+        train(settings, out, Console(quiet=True))
+    assert not (out / "settings.json").exists()
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -251,7 +293,7 @@ def test_remembered_settings_are_the_settings(tmp_path: Path, method: str) -> No
         evaluation=EvaluationSettings("embedded", every=5),
         trainer={"top_k": 5},
     ).completed()
-    remember(settings, "digest", tmp_path)
+    remember(settings, DIGESTS, tmp_path)
     assert remembered(tmp_path) == settings
 
 

@@ -11,6 +11,7 @@ from pyarrow import parquet
 
 from tests.training.verl.conftest import SMALL
 from training.errors import TrainingRefused
+from training.rl.folder import check_folder
 from training.rl.inputs import RunInputs
 from training.rl.rewards.rewards import GradedRollout
 from training.rl.settings import (
@@ -21,7 +22,7 @@ from training.rl.settings import (
 )
 from training.rl.trainer.batch import Batch
 from training.verl.folder import write_folder
-from training.verl.overrides import Cluster, check_for_verl, hydra_overrides
+from training.verl.overrides import CHECKPOINTS, Cluster, check_for_verl, hydra_overrides
 from training.verl.supervision import Supervision
 
 CONFIGS = Path(__file__).parents[3] / "configs"
@@ -59,9 +60,9 @@ def test_the_folder_holds_what_the_processes_of_a_run_read(
     assert [row["reward_model"]["ground_truth"] for row in rows] == [
         own.answer for own in inputs.problems.problems
     ]
-    other = replace(inputs, settings=replace(inputs.settings, strength=0.3))
-    with pytest.raises(TrainingRefused, match="other settings"):
-        write_folder(other, tmp_path)
+    (tmp_path / CHECKPOINTS / "global_step_1").mkdir(parents=True)
+    with pytest.raises(TrainingRefused, match=r"strength was None and is 0\.3"):
+        check_folder(replace(inputs.settings, strength=0.3), tmp_path)
 
 
 def test_the_policys_step_is_that_of_the_other_trainer(inputs: RunInputs) -> None:

@@ -77,7 +77,7 @@ def test_a_stopped_run_continues_with_the_problems_it_would_have_had(tmp_path: P
 def test_a_finished_run_is_extended_and_its_checkpoint_exported(tmp_path: Path) -> None:
     falling = replace(SMALL.policy, schedule="linear")
     begun = small_run(tmp_path, steps=1, policy=falling)
-    remember(begun.settings, begun.problems.digest, tmp_path)
+    remember(begun.settings, begun.digests, tmp_path)
     make_trainer(begun, ShowProgress(Console(quiet=True))).train()
     longer = small_trainer(tmp_path, steps=2, policy=falling)
     longer.train(resume_from_checkpoint=str(last_checkpoint(tmp_path / "checkpoints")))
