@@ -1,9 +1,9 @@
-"""The file that training leaves beside a probe: what it read, and which problems it has seen.
+"""The files that training leaves beside a probe and a policy: which problems they have seen.
 
-It is a traces file of the probe's validation problems, with the confidences of this probe. The
-probe's fit did not see their labels, so a calibration can learn from them what would otherwise
-cost labels of its own. Its metadata know every problem that trained the probe by a digest. A probe
-that was trained beside a policy has no validation problems: its file has metadata alone.
+Their metadata know every problem by a digest. That of a probe is a traces file of its validation
+problems, with the confidences of this probe. Its fit did not see their labels, so a calibration can
+learn from them what would otherwise cost labels of its own. A policy, and a probe that was trained
+beside it, have no validation problems: their files have metadata alone.
 """
 
 import json
@@ -20,13 +20,16 @@ from calibration.traces.table import SCHEMA, Rollout, to_table
 from calibration.traces.traces import Traces, read_traces, write_table
 
 READINGS_FILE = "readings.parquet"
+"""In a probe's folder."""
+POLICY_FILE = "training-problems.parquet"
+"""In a policy's folder; it has metadata alone."""
 _PROBLEMS_KEY = b"rlcm_probe_problems"
 _PATTERNS_KEY = b"rlcm_probe_patterns"
 
 
 @dataclass(frozen=True, slots=True)
 class SeenProblems:
-    """The problems that trained a probe, for its fit or for its validation.
+    """The problems that trained a policy or a probe, for its fit or for its validation.
 
     Attributes:
         digest_of_problem: digest of the text, by id.
@@ -64,10 +67,9 @@ def write_probe_readings(
     write_table(path, table.replace_schema_metadata(metadata), str(path))
 
 
-def write_seen_problems(folder: Path, seen: SeenProblems) -> None:
-    """Writes the file of a probe that has no validation problems."""
-    table = SCHEMA.empty_table().replace_schema_metadata(seen.metadata())
-    pq.write_table(table, folder / READINGS_FILE)
+def write_seen_problems(path: Path, seen: SeenProblems) -> None:
+    """Writes the file of a policy, or of a probe that has no validation problems."""
+    pq.write_table(SCHEMA.empty_table().replace_schema_metadata(seen.metadata()), path)
 
 
 def read_validation(folder: Path, fingerprint: Fingerprint) -> Traces | None:
@@ -96,13 +98,12 @@ def read_validation(folder: Path, fingerprint: Fingerprint) -> Traces | None:
     return replace(found, fingerprint=fingerprint)
 
 
-def read_seen_problems(folder: Path) -> SeenProblems:
-    """The problems that trained a probe; none if nothing was left beside it.
+def read_seen_problems(path: Path) -> SeenProblems:
+    """The problems in such a file; none if there is no file.
 
     Raises:
         TraceError: the file is damaged.
     """
-    path = folder / READINGS_FILE
     if not path.is_file():
         return SeenProblems()
     try:
@@ -112,6 +113,4 @@ def read_seen_problems(folder: Path) -> SeenProblems:
             frozenset(json.loads(metadata.get(_PATTERNS_KEY, b"[]"))),
         )
     except (OSError, pa.ArrowInvalid, ValueError) as error:
-        raise TraceError(
-            f"{path} cannot be read ({error}): copy the probe's folder again"
-        ) from error
+        raise TraceError(f"{path} cannot be read ({error}): copy its folder again") from error

@@ -134,16 +134,16 @@ def collect(
 
 
 def _require_untrained(settings: EngineSettings, problems: Sequence[LabelledProblem]) -> str | None:
-    """`require_untrained` of the probe that exits act on, if they act on one."""
+    """`require_untrained` of the model, and of the probe if exits act on one."""
     from rlcm_serve.core import Signal
     from rlcm_serve.engine.model_files import resolve_model
     from rlcm_serve.engine.worker.probe import PROBE_FOLDER
     from rlcm_serve.recording.trained import require_untrained
 
-    if settings.confidence != Signal.PROBE:
-        return None
-    folder = settings.probe or resolve_model(settings.model) / PROBE_FOLDER
-    return require_untrained(problems, folder)
+    model = resolve_model(settings.model)
+    reads_probe = settings.confidence == Signal.PROBE
+    probe = (settings.probe or model / PROBE_FOLDER) if reads_probe else None
+    return require_untrained(problems, model, probe)
 
 
 def _repeats(problems: Sequence[LabelledProblem]) -> str | None:

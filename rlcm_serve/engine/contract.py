@@ -202,6 +202,9 @@ class ReasoningEngine(Reasoner):
     name: str
     """The model's name in the API."""
 
+    model_folder: Path | None = None
+    """Folder of the model's files; None if there is none."""
+
     probe_folder: Path | None = None
     """Folder of the probe that exits act on; None if they act on something else."""
 

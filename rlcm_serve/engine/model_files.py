@@ -52,10 +52,8 @@ def resolve_model(name: str) -> Path:
     Raises:
         ModelRefused: there is no such folder, and the model cannot be downloaded.
     """
-    if name in SHIPPED_MODELS:
-        return SHIPPED_MODELS[name]
-    if Path(name).is_dir():
-        return Path(name)
+    if not is_on_hub(name):
+        return SHIPPED_MODELS.get(name, Path(name))
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         raise ModelRefused(
             f"no model folder {name!r}: give an existing folder, 'embedded', or a hub id "
@@ -68,6 +66,11 @@ def resolve_model(name: str) -> Path:
         return Path(snapshot_download(name, ignore_patterns=list(_OTHER_FORMS)))
     except Exception as error:  # errors of the client, the network or the disk
         raise ModelRefused(f"could not download {name!r} from the model hub: {error}") from error
+
+
+def is_on_hub(name: str) -> bool:
+    """Whether a model's name is for the hub: it is not shipped, and no folder here."""
+    return name not in SHIPPED_MODELS and not Path(name).is_dir()
 
 
 def digest_files(paths: Iterable[Path], root: Path, under: str = "") -> str:

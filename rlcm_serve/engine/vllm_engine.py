@@ -176,6 +176,7 @@ class VllmEngine(ReasoningEngine):
             )
         has_probe = files.probe is not None and self.settings.reads_probe
         exits_on_probe = has_probe and self.settings.confidence == Signal.PROBE
+        self.model_folder = folder
         self.probe_folder = files.probe_folder if exits_on_probe else None
         text = default_text(self.settings, files, load_tokenizer(folder))
         self.longest_token = text.longest_token

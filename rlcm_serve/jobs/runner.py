@@ -324,10 +324,9 @@ async def check_problems(recorder: Recorder, problems: list[LabelledProblem]) ->
 async def require_untrained_here(
     engine: ReasoningEngine, problems: list[LabelledProblem]
 ) -> str | None:
-    """`require_untrained` of the probe that this engine's exits act on, if they act on one."""
-    if engine.probe_folder is None:
-        return None
-    return await asyncio.to_thread(require_untrained, problems, engine.probe_folder)
+    """`require_untrained` of this engine's model, and of the probe if exits act on one."""
+    folders = engine.model_folder, engine.probe_folder
+    return await asyncio.to_thread(require_untrained, problems, *folders)
 
 
 def _named(certificate: Certificate) -> str:

@@ -1,7 +1,7 @@
-"""Problems that trained a probe, which must not calibrate it.
+"""Problems that trained a model or its probe, which must not calibrate them.
 
-A probe is surer of problems that it has seen. A certificate that was fitted on them promises too
-much for new questions.
+A model is right on problems that it has seen, and a probe is sure of them. A certificate that was
+fitted on them promises too much for new questions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from calibration.traces.probe_readings import READINGS_FILE, SeenProblems, read_seen_problems
+from calibration.traces.probe_readings import (
+    POLICY_FILE,
+    READINGS_FILE,
+    SeenProblems,
+    read_seen_problems,
+)
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem, digest_text, plain_text
 
@@ -19,7 +24,7 @@ _DIGEST = re.compile(r"[0-9a-f]{16}")
 
 
 def seen_problems(problems: Iterable[LabelledProblem]) -> SeenProblems:
-    """What is left beside a probe of the problems that trained it."""
+    """What training leaves beside a policy or a probe of the problems that trained it."""
     problems = list(problems)
     return SeenProblems(
         {problem.id: digest_problem(problem) for problem in problems},
@@ -38,37 +43,52 @@ def digest_pattern(problem: LabelledProblem) -> str:
     return digest_text(_DIGITS.sub("0", text))
 
 
-def require_untrained(problems: Sequence[LabelledProblem], probe: Path) -> str | None:
-    """Returns a warning if some problems are near-copies of those that trained the probe, or None.
+def require_untrained(
+    problems: Sequence[LabelledProblem], model: Path | None, probe: Path | None
+) -> str | None:
+    """Returns a warning if some problems are near-copies of those that trained a model or a probe.
 
-    A probe from elsewhere, or of an earlier release, says nothing of its problems: then nothing is
+    One from elsewhere, or of an earlier release, says nothing of its problems: then nothing is
     checked.
 
     Args:
         problems: to calibrate on.
-        probe: its folder.
+        model, probe: the folders; None: not compared.
+
+    Returns:
+        The warning; None if there is no near-copy.
 
     Raises:
-        RequestRefused: some of the problems trained the probe; the message has their number and
-            names the first.
-        TraceError: the file that says which is damaged.
+        RequestRefused: some of the problems trained the model or the probe; the message has their
+            number and names the first.
+        TraceError: a file that says which is damaged.
     """
-    seen = read_seen_problems(probe)
+    files = {
+        "model": None if model is None else model / POLICY_FILE,
+        "probe": None if probe is None else probe / READINGS_FILE,
+    }
+    warnings = [_near(problems, what, path) for what, path in files.items() if path is not None]
+    return next(filter(None, warnings), None)
+
+
+def _near(problems: Sequence[LabelledProblem], what: str, path: Path) -> str | None:
+    """A warning of near-copies; refuses the problems themselves."""
+    seen = read_seen_problems(path)
     digests = {*seen.digest_of_problem.values()}
     if known := [one for one in problems if digest_problem(one) in digests]:
-        raise RequestRefused("data", _refusal(len(known), len(problems), known[0].id))
+        raise RequestRefused("data", _refusal(len(known), len(problems), known[0].id, what))
     near = [one for one in problems if digest_pattern(one) in seen.patterns]
     if not near:
         return None
     return (
-        f"{len(near)} of {len(problems)} problems differ from one that trained the probe in case, "
+        f"{len(near)} of {len(problems)} problems differ from one that trained the {what} in case, "
         f"white space or numbers alone (the first is {near[0].id!r}). The certificate will be for "
         "questions of which as many do"
     )
 
 
 def require_untrained_ids(ids: Sequence[str], probe: Path) -> None:
-    """As `require_untrained`, of traces, which hold no texts but the ids of problems.
+    """As `require_untrained` of a probe, of traces, which hold no texts but the ids of problems.
 
     An id says which problem it is if it is the digest that problems without an id get.
 
@@ -76,10 +96,10 @@ def require_untrained_ids(ids: Sequence[str], probe: Path) -> None:
         RequestRefused: some of the problems trained the probe.
         TraceError: the file that says which is damaged.
     """
-    seen = read_seen_problems(probe).digest_of_problem
+    seen = read_seen_problems(probe / READINGS_FILE).digest_of_problem
     digests = {*seen, *seen.values()}
     if known := [id_ for id_ in ids if id_ in digests and _DIGEST.fullmatch(id_)]:
-        raise RequestRefused("traces", _refusal(len(known), len(ids), known[0]))
+        raise RequestRefused("traces", _refusal(len(known), len(ids), known[0], "probe"))
 
 
 def require_probe(folder: Path) -> str | None:
@@ -103,8 +123,8 @@ def require_probe(folder: Path) -> str | None:
     )
 
 
-def _refusal(known: int, of: int, first: str) -> str:
+def _refusal(known: int, of: int, first: str, what: str) -> str:
     return (
-        f"{known} of {of} problems trained the probe (the first is {first!r}), so it is surer of "
-        "them than of new ones: leave them out, or train the probe on others"
+        f"{known} of {of} problems trained the {what} (the first is {first!r}), so it does better "
+        f"on them than on new ones: leave them out, or train the {what} on others"
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub.utils import filter_repo_objects
 
+from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.errors import ModelRefused
 from training.errors import TrainingRefused
-from training.publishing import LEFT_OUT, publish
+from training.publishing import publish
 
 
 class Hub:
@@ -37,14 +40,34 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_folder_is_uploaded_without_its_checkpoints(folder: Path) -> None:
+def test_what_is_served_is_uploaded_and_nothing_else(folder: Path) -> None:
+    shutil.copytree(resolve_model("embedded"), folder, dirs_exist_ok=True)
+    for name in ("README.md", "training.json", "training-problems.parquet"):
+        (folder / name).touch()
+    served = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    assert {"probe/readings.parquet", "chat_template.jinja"} <= set(served)
+    others = [
+        *("settings.json", "training.lock", "engine-0.log", "probe.recordings.jsonl"),
+        *("checkpoints/checkpoint-20/config.json", "checkpoints/checkpoint-20/model.safetensors"),
+        *("probe.former/config.json", "calibration.parquet", "calibration.inputs.parquet"),
+        *("eval/rollouts.parquet", "eval/run.json"),
+    ]
+    for name in others:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("{}")
     hub = Hub()
     assert publish(folder, "me/mine", private=True, hub=hub) == "https://hub/me/mine"
     assert hub.made == [("me/mine", True)]
     (asked,) = hub.uploaded
     assert (asked["repo_id"], asked["folder_path"]) == ("me/mine", folder)
-    assert "checkpoints/*" in asked["ignore_patterns"]
-    assert asked["ignore_patterns"] == list(LEFT_OUT)
+    taken = filter_repo_objects([*served, *others], allow_patterns=asked["allow_patterns"])
+    assert set(taken) == set(served)
+
+
+def test_a_training_that_has_not_ended_is_not_uploaded(folder: Path) -> None:
+    (folder / "settings.json").write_text("{}")
+    with pytest.raises(TrainingRefused, match=r"has not ended: .* `rlcm train export`"):
+        publish(folder, "me/mine", hub=Hub())
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:

@@ -15,8 +15,17 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from calibration.files import write_text
-from calibration.traces.probe_readings import write_seen_problems
-from rlcm_serve.engine.model_files import TOKENIZER_FILES, ModelFiles, digest_files
+from calibration.traces.probe_readings import (
+    POLICY_FILE,
+    READINGS_FILE,
+    write_seen_problems,
+)
+from rlcm_serve.engine.model_files import (
+    TOKENIZER_FILES,
+    ModelFiles,
+    digest_files,
+    is_on_hub,
+)
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER
 from rlcm_serve.recording.trained import seen_problems
@@ -68,7 +77,11 @@ class TrainingRecord:
             "command": self.session.command,
             "commit": self.session.commit,
             "settings": self.settings.to_json(),
-            "base": {"name": self.settings.model, "digest": self.base.model_digest()},
+            "base": {
+                "name": self.settings.model,
+                "digest": self.base.model_digest(),
+                "is_on_hub": is_on_hub(self.settings.model),
+            },
             "data": {
                 "source": self.problems.source,
                 "problems": len(self.problems.problems),
@@ -117,9 +130,11 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
         for path in record.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
     _name_the_format(out / "generation_config.json", record.settings.budgets.thinking)
+    seen = seen_problems(record.problems.problems)
+    write_seen_problems(out / POLICY_FILE, seen)
     if probe is not None:
         probe.save(out / PROBE_FOLDER, record.settings.budgets.interval)
-        write_seen_problems(out / PROBE_FOLDER, seen_problems(record.problems.problems))
+        write_seen_problems(out / PROBE_FOLDER / READINGS_FILE, seen)
     facts = record.facts()
     (out / "README.md").write_text(model_card(facts))
     for path in out.glob("*.*"):

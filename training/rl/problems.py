@@ -19,6 +19,8 @@ from training.tasks.problems import FAMILIES, Split, sample_problems
 
 GENERATED = "embedded"
 _GENERATED_COUNT = 3000
+_SUFFIXES = {".jsonl", ".json", ".csv", ".parquet", ".gz"}
+"""Of files; what follows another dot belongs to the name of a data set on the hub."""
 _HELD_OUT = -1
 """Seed of generated problems to evaluate on, for all runs the same."""
 
@@ -89,8 +91,8 @@ def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:
     source = settings.source
     if source == GENERATED or source.removeprefix(f"{GENERATED}-") in FAMILIES:
         return _generated(source, settings.limit or _GENERATED_COUNT, seed)
-    is_file = Path(source).exists() or bool(Path(source).suffix) or "=" in source
-    if is_file or source in benchmarks():
+    names_a_file = Path(source).suffix.lower() in _SUFFIXES or "=" in source
+    if names_a_file or Path(source).exists() or source in benchmarks():
         return load(source, settings.columns, limit=settings.limit).problems
     if source.count("/") != 1:
         raise TrainingRefused(

@@ -26,25 +26,25 @@ def test_they_are_read_for_the_traces_of_the_same_probe_alone(
     found = read_validation(tmp_path, other_sampling)
     assert found is not None
     assert (found.problem_ids, found.fingerprint) == (("p1",), other_sampling)
-    assert read_seen_problems(tmp_path) == SEEN
+    assert read_seen_problems(tmp_path / READINGS_FILE) == SEEN
     with pytest.raises(CalibrationError, match="is not the one that the traces were recorded with"):
         read_validation(tmp_path, replace(fingerprint, probe="another"))
 
 
 def test_a_probe_without_them(tmp_path: Path, fingerprint: Fingerprint) -> None:
     assert read_validation(tmp_path, fingerprint) is None
-    assert read_seen_problems(tmp_path) == SeenProblems()
+    assert read_seen_problems(tmp_path / READINGS_FILE) == SeenProblems()
 
 
 def test_a_probe_without_validation_problems_still_says_what_trained_it(
     tmp_path: Path, fingerprint: Fingerprint
 ) -> None:
-    write_seen_problems(tmp_path, SEEN)
+    write_seen_problems(tmp_path / READINGS_FILE, SEEN)
     assert read_validation(tmp_path, fingerprint) is None
-    assert read_seen_problems(tmp_path) == SEEN
+    assert read_seen_problems(tmp_path / READINGS_FILE) == SEEN
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / READINGS_FILE).write_bytes(b"PAR1 and no more")
     with pytest.raises(TraceError, match=r"readings\.parquet cannot be read"):
-        read_seen_problems(tmp_path)
+        read_seen_problems(tmp_path / READINGS_FILE)

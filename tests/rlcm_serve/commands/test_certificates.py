@@ -251,7 +251,9 @@ class TestFit:
         record("order.parquet", 60, name="o", seed=2)
         probe = tmp_path / "own-probe"
         shutil.copytree(EMBEDDED_MODEL / PROBE_FOLDER, probe)
-        write_seen_problems(probe, seen_problems([LabelledProblem("0123456789abc000", "x?", "1")]))
+        write_seen_problems(
+            probe / READINGS_FILE, seen_problems([LabelledProblem("0123456789abc000", "x?", "1")])
+        )
         for order in ("", "--order order.parquet"):
             check_refused(rlcm(f"{FIT} --probe {probe} {order}"), "problems trained the probe")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calibration.traces.probe_readings import write_seen_problems
+from calibration.traces.probe_readings import POLICY_FILE, READINGS_FILE, write_seen_problems
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.profiles.profile import Profile
@@ -95,7 +95,7 @@ def test_a_profile_that_cannot_be_meant_is_refused(
 def test_problems_that_trained_the_probe_are_refused_before_the_engine_starts(
     rlcm: Rlcm, asked: list[EngineSettings], tmp_path: Path
 ) -> None:
-    write_seen_problems(tmp_path, seen_problems(read_problems(Path("d.jsonl"))))
+    write_seen_problems(tmp_path / READINGS_FILE, seen_problems(read_problems(Path("d.jsonl"))))
     status, _, said = rlcm("collect --data d.jsonl --out t.parquet --probe .")
     assert status == 1
     assert "1 of 1 problems trained the probe" in said
@@ -104,9 +104,19 @@ def test_problems_that_trained_the_probe_are_refused_before_the_engine_starts(
     assert len(asked) == 1, "the probe is not read"
 
 
+def test_problems_that_trained_the_model_are_refused_with_any_confidence(
+    rlcm: Rlcm, asked: list[EngineSettings], tmp_path: Path
+) -> None:
+    write_seen_problems(tmp_path / POLICY_FILE, seen_problems(read_problems(Path("d.jsonl"))))
+    status, _, said = rlcm("collect --data d.jsonl --out t.parquet --model . --confidence tail")
+    assert status == 1
+    assert "1 of 1 problems trained the model" in said
+    assert not asked
+
+
 def test_near_copies_are_reported(rlcm: Rlcm, asked: list[EngineSettings], tmp_path: Path) -> None:
     seen = LabelledProblem("p", "A dial shows 5. A up 1.", "6")
-    write_seen_problems(tmp_path, seen_problems([seen]))
+    write_seen_problems(tmp_path / READINGS_FILE, seen_problems([seen]))
     _, _, said = rlcm("collect --data d.jsonl --out t.parquet --probe .")
     assert "warning: 1 of 1 problems differ from one that trained the probe" in said
     assert len(asked) == 1

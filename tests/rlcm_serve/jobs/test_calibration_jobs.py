@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event, text, update
 
 from calibration import CertifiedLevel, ExitPolicy, InfeasibleLevel, read_traces, verify
-from calibration.traces.probe_readings import write_seen_problems
+from calibration.traces.probe_readings import READINGS_FILE, write_seen_problems
 from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import NoReport, NotFound, RequestRefused
@@ -239,7 +239,7 @@ async def test_problems_that_trained_the_probe_are_refused_and_near_copies_repor
     database: Database, tmp_path: Path
 ) -> None:
     numbers = [LabelledProblem("seen", "Problem  39", "7"), LabelledProblem("odd", "Why 7?", "7")]
-    write_seen_problems(tmp_path, seen_problems(numbers))
+    write_seen_problems(tmp_path / READINGS_FILE, seen_problems(numbers))
     here = Running(database, ProblemEngine(), FitLimits())
     here.engine.probe_folder = tmp_path
     async with here.jobs.running():

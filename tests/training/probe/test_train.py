@@ -110,9 +110,11 @@ def test_it_leaves_what_the_probe_reads_on_its_validation_problems(run: ProbeRun
     assert left.fingerprint == fingerprint
     assert np.nanmin(left.confidence_RC) > 0
     problems = read_problems(run.data)
-    assert {*read_seen_problems(run.out).digest_of_problem} == {one.id for one in problems}
+    assert {*read_seen_problems(run.out / READINGS_FILE).digest_of_problem} == {
+        one.id for one in problems
+    }
     with pytest.raises(RequestRefused, match="1 of 1 problems trained the probe"):
-        require_untrained(problems[:1], run.out)
+        require_untrained(problems[:1], None, run.out)
     with pytest.raises(CalibrationError, match="is not the one that the traces were recorded with"):
         read_validation(run.out, replace(fingerprint, probe="another"))
 

@@ -13,7 +13,7 @@ from training.rl.settings import RunSettings
 def facts(**changes: Any) -> dict[str, Any]:
     return {
         "settings": RunSettings(method=changes.pop("method", "rlcm")).to_json(),
-        "base": {"name": "someone/model", "digest": "abc"},
+        "base": {"name": "someone/model", "digest": "abc", "is_on_hub": True},
         "data": {"source": "train.jsonl", "problems": 12, "digest": "def"},
         "versions": {"trl": "1.16.0"},
         "has_probe": True,
@@ -37,7 +37,7 @@ def test_it_says_how_training_went_and_on_what() -> None:
     ("method", "has_probe", "words"),
     [
         ("rlcm", True, "the probe in `probe/`, trained beside it"),
-        ("grpo", False, "It has no probe yet"),
+        ("grpo", False, "No probe was trained beside it"),
         ("rlcr", False, "what it says when it is asked"),
         ("c2gspg", False, "--confidence sequence-probability"),
     ],
@@ -47,4 +47,5 @@ def test_it_says_where_confidence_comes_from(method: str, has_probe: bool, words
 
 
 def test_a_model_that_is_on_no_hub_is_not_linked() -> None:
-    assert "base_model" not in model_card(facts(base={"name": "embedded", "digest": "abc"}))
+    base = {"name": "./runs/base", "digest": "abc", "is_on_hub": False}
+    assert "base_model" not in model_card(facts(base=base))

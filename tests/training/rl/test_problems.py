@@ -89,6 +89,14 @@ def test_a_missing_answer_of_a_data_frame_is_missing(tmp_path: Path) -> None:
         found(source=str(path))
 
 
+def test_a_dot_in_the_name_of_a_hub_data_set_makes_it_no_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: ROWS)
+    problems = found(source="someone/sums-1.1-SFT", columns=MAPPED)
+    assert answers(problems) == ["1", "2", "3", "4", "5"]
+
+
 def test_a_hub_data_set_without_answers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: ROWS)
     with pytest.raises(TrainingRefused, match=r"no column 'answer', only .*map the field"):

@@ -273,8 +273,22 @@ class RLCMTrainer(GRPOTrainer):
         if not batch.states:
             self._read_states(batch)
         states = batch.states_in_order()
+        self._require_finite(states)
         probe.ensure_scale(states, self._over_ranks)
         return states
+
+    def _require_finite(self, states: Sequence[Tensor]) -> None:
+        """Raises `TrainingRefused` on all ranks if states of any are no numbers.
+
+        One of them would make the probe's weights NaN for good, and rewards without it.
+        """
+        broken = torch.tensor(float(sum(not own.isfinite().all() for own in states)))
+        if count := int(self._over_ranks(broken.to(self.accelerator.device))):
+            raise TrainingRefused(
+                f"states of {count} rollouts in step {self.state.global_step + 1} are NaN or "
+                "infinite, so no probe can read them: the policy has diverged, or its numbers "
+                "overflow; start again with a smaller learning_rate in [policy], or bf16 = false"
+            )
 
     def _update_probe(self, batch: Batch) -> None:
         """Trains the probe on the step's cuts; not during an evaluation."""

@@ -266,6 +266,21 @@ def test_an_interval_longer_than_every_trace_is_refused_before_a_step(tmp_path: 
     assert all(torch.equal(*pair) for pair in zip(before, weights(trainer), strict=True))
 
 
+def test_states_that_are_no_numbers_end_the_run_before_the_probe_learns(tmp_path: Path) -> None:
+    trainer = small_trainer(tmp_path)
+    read = trainer._read_states
+
+    def broken(batch: Batch) -> None:
+        read(batch)
+        batch.states[0][0, 0] = torch.inf
+
+    trainer._read_states = broken  # type: ignore[method-assign]
+    with pytest.raises(TrainingRefused, match="states of 1 rollouts in step 1 are NaN or infinite"):
+        trainer.train()
+    assert trainer.probe is not None
+    assert all(own.isfinite().all() for own in trainer.probe.parameters())
+
+
 def test_the_result_is_a_folder_that_the_service_takes(tmp_path: Path) -> None:
     prepared = small_run(tmp_path)
     trainer = small_trainer(tmp_path)
@@ -284,7 +299,9 @@ def test_the_result_is_a_folder_that_the_service_takes(tmp_path: Path) -> None:
         Probe.load(tmp_path / PROBE_FOLDER).confidence(hidden), trainer.probe.confidence(hidden)
     )
     with pytest.raises(RequestRefused, match="trained the probe"):
-        require_untrained(prepared.problems.problems[:1], tmp_path / PROBE_FOLDER)
+        require_untrained(prepared.problems.problems[:1], None, tmp_path / PROBE_FOLDER)
+    with pytest.raises(RequestRefused, match="1 of 1 problems trained the model"):
+        require_untrained(prepared.problems.problems[:1], tmp_path, None)
     facts = json.loads((tmp_path / "training.json").read_text())
     assert facts["data"]["digest"] == prepared.problems.digest
     assert facts["settings"]["method"] == "rlcm"
