@@ -172,8 +172,3 @@ class Page:
     sections: Sequence[Section]
     about: str = ""
     header: Sequence[Part] = ()
-
-
-def contents(sections: Sequence[Section]) -> Links:
-    """Links to all sections."""
-    return Links("Contents", {section.anchor: section.title for section in sections})

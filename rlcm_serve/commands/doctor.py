@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,10 +87,9 @@ def _examine(settings: EngineSettings, self_test: bool) -> tuple[Findings, SelfT
     from rlcm_serve.engine.diagnosis.capabilities import examine_vllm
     from rlcm_serve.engine.diagnosis.findings import Findings, Refused
     from rlcm_serve.engine.diagnosis.model import examine_model
-    from rlcm_serve.engine.launch import ENVIRONMENT
+    from rlcm_serve.engine.launch import set_environment
 
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+    set_environment()
     findings = Findings()
     try:
         examined = examine_model(settings, findings)

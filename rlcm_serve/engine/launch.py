@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,6 +58,12 @@ _OURS = (
     *("--model-class-overrides", "--worker-extension-cls"),
 )
 """Refused. `--hf-overrides` is, because the service reads config.json itself."""
+
+
+def set_environment() -> None:
+    """Sets the variables that vLLM reads on import. Existing values stay."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +296,7 @@ def _defaults(files: ModelFiles) -> list[str]:
         defaults += ["--config-format", "hf", "--load-format", "hf"]
     if current_platform.is_cpu():
         defaults += ["--enforce-eager", "--max-num-seqs", "256", "--block-size", _CPU_BLOCK]
-        if files.config.get("dtype", files.config.get("torch_dtype")) == "float32":
+        if files.dtype == "float32":
             defaults += ["--dtype", "float32"]
     return defaults
 

@@ -215,6 +215,12 @@ class ModelFiles:
         named = self.generation.get("thinking")
         return None if named is None else str(named)
 
+    @property
+    def dtype(self) -> str | None:
+        """Name of the type in which the weights are stored; None if the model does not say."""
+        named = self.config.get("dtype") or self.config.get("torch_dtype")
+        return None if named is None else str(named)
+
     def model_digest(self) -> str:
         """Digest of the weights and the configuration."""
         weights = [*self.folder.glob("*.safetensors"), *self.folder.glob("*.bin")]

@@ -30,7 +30,7 @@ from rlcm_serve.engine.clients.launched import LaunchedClient
 from rlcm_serve.engine.contract import EngineIdentity, ReasoningEngine
 from rlcm_serve.engine.diagnosis.self_test import AT_START, self_test
 from rlcm_serve.engine.identity import default_text, identify, identify_under
-from rlcm_serve.engine.launch import ENVIRONMENT, EngineSettings, vllm_arguments
+from rlcm_serve.engine.launch import EngineSettings, set_environment, vllm_arguments
 from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.requests import check_schema
@@ -75,8 +75,7 @@ class VllmEngine(ReasoningEngine):
                 f"vLLM runs already, so it cannot take {shlex.join(settings.vllm_arguments)}: give "
                 "these arguments to vLLM itself"
             )
-        for name, value in ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
+        set_environment()
         self.settings = settings
         self.name = settings.model
         self.on_stage: Callable[[str], None] = lambda stage: None

@@ -20,11 +20,8 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and not _UNWRITABLE.search(value)
 
 
-def _is_from(low: float, high: float) -> Callable[[Any], bool]:
-    def accepts(value: Any) -> bool:
-        return type(value) in (int, float) and low <= value <= high
-
-    return accepts
+def _is_up_to(high: float) -> Callable[[Any], bool]:
+    return lambda value: type(value) in (int, float) and 0 <= value <= high
 
 
 def _is_count(least: int) -> Callable[[Any], bool]:
@@ -49,15 +46,15 @@ ACCEPTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "variables": (_is_json, "a table of texts, numbers, truth values, lists and tables"),
     "thinking": (_is_text, "the name of a thinking format, or leave it out"),
     "temperature": (
-        _is_from(0, MAX_TEMPERATURE),
+        _is_up_to(MAX_TEMPERATURE),
         f"a number from 0 (greedy) to {MAX_TEMPERATURE:g}",
     ),
     "top_p": (
-        lambda value: _is_from(0, 1)(value) and value > 0,
+        lambda value: _is_up_to(1)(value) and value > 0,
         "a number above 0 and at most 1",
     ),
     "top_k": (_is_count(0), "a whole number of tokens, or 0 for all"),
-    "min_p": (_is_from(0, 1), "a number from 0 to 1"),
+    "min_p": (_is_up_to(1), "a number from 0 to 1"),
     "max_tokens": (_is_count(1), "a whole number of tokens from 1"),
     "answer_max_tokens": (_is_count(1), "a whole number of tokens from 1"),
     "extractor": (

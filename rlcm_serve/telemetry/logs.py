@@ -131,10 +131,10 @@ def configure(level: str = "info", form: str = "json", stream: TextIO | None = N
     logging.getLogger("uvicorn.access").disabled = True
 
 
-def configure_own(level: str = "info", form: str = "json", stream: TextIO | None = None) -> None:
+def configure_own(level: str = "info", form: str = "json") -> None:
     """As `configure`, but for this service's loggers alone, inside a server of somebody else."""
     logger = logging.getLogger("rlcm_serve")
-    logger.handlers = [_handler(form, stream)]
+    logger.handlers = [_handler(form, None)]
     logger.propagate = False
     logger.setLevel(level.upper())
 

@@ -24,8 +24,6 @@ ABLATED = ("final-brier", "final-margin", "process-brier")
 """Methods compared with RLCM (§4.5)."""
 AUTHORS = ("rlcm-authors", "rlcr-authors")
 """Methods as the authors' code runs them; only in `repeated_runs`."""
-REPEATED = (BASE, "grpo", "rlcm")
-"""Methods with three seeds."""
 VOTING_ROLLOUTS, ROLLOUTS = 16, 4
 """Rollouts per problem at evaluation: for the comparison of votes (seed 0), and otherwise."""
 

@@ -82,7 +82,8 @@ class Study:
     def settings(self, run: PaperRun) -> RunSettings:
         """The training settings of a run."""
         method = None if run.method == BASE else run.method
-        return RunSettings.load(self.config, method=method, strength=run.strength, seed=run.seed)
+        strength = run.strength if run.has_strength else None
+        return RunSettings.load(self.config, method=method, strength=strength, seed=run.seed)
 
     def is_done(self, run: PaperRun) -> bool:
         """Whether the run's result exists.

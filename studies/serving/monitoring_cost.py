@@ -17,7 +17,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,7 +48,6 @@ PAIRS = 3
 ALPHAS = tuple(round(0.02 * number, 2) for number in range(1, 9))
 DIGEST = "0123456789ab" + "0" * 52
 QUESTION = Question("A dial shows 3. A up 5. What does it show now?", 0.1)
-Given = Callable[[Solution], Solution]
 
 
 def solution(number: int) -> Solution:

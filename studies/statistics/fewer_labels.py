@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibration import Traces, read_traces
 from calibration.policy.exit_rule import NEVER
@@ -48,8 +47,6 @@ ALPHAS = (0.05, 0.1, 0.2)
 LEVEL = 0.1 / 3
 MOST, REPEATS = 12_000, 100
 SHARE, LEAST = 0.25, 0.2
-
-Array = NDArray[np.float64]
 
 
 def main() -> None:

@@ -90,7 +90,7 @@ def check_probe(
         probe = Probe.load(files.probe_folder)
         adapter = next((one.adapter for one in settings.profiles), None)
         expected = tuple(_expected(folder, adapter, probe, prompt, rollout.tokens, stop_ids, cuts))
-    is_exact = files.config.get("dtype", files.config.get("torch_dtype")) == "float32"
+    is_exact = files.dtype == "float32"
     return ProbeCheck(
         tuple(cuts),
         tuple(reading.confidence for reading in rollout.readings),

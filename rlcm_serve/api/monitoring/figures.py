@@ -10,7 +10,7 @@ from typing import Literal
 from calibration import Certificate
 from calibration.certificate.levels import CertifiedLevel
 from rlcm_serve.api.context import Context
-from rlcm_serve.api.wire.certificates import iso
+from rlcm_serve.api.wire.certificates import iso, iso_or_none
 from rlcm_serve.api.wire.monitoring.figures import (
     AuditNow,
     DriftNow,
@@ -26,7 +26,6 @@ from rlcm_serve.api.wire.monitoring.shadows import ShadowNow
 from rlcm_serve.errors import NotFound, NotReady
 from rlcm_serve.monitoring.records import EventKind, MonitorEvent, runbook_of
 from rlcm_serve.store.answers.figures import (
-    DriftFigures,
     LevelFigures,
     MonitoringFigures,
     TestFigures,
@@ -63,7 +62,7 @@ def monitoring_body(context: Context, figures: MonitoringFigures) -> MonitoringB
             share=settings.audit_share,
             deadline_s=settings.audit_deadline_s,
             waiting=figures.waiting,
-            oldest=_iso(figures.oldest),
+            oldest=iso_or_none(figures.oldest),
         ),
         certificates=sorted(found, key=lambda one: not one.active),
         events=[_event(event, settings.runbook_url) for event in figures.events],
@@ -101,7 +100,7 @@ def _monitored(
         active=active,
         guarantee=guarantee,
         why=void if lost is None else lost.reason,
-        since=_iso(since),
+        since=iso_or_none(since),
         runbook=None if lost is None else runbook_of(EventKind.WITHDRAWN, runbooks),
         levels=[_level(level, known) for level in levels if level.alpha in known],
     )
@@ -121,8 +120,8 @@ def _level(level: LevelFigures, known: Mapping[float, CertifiedLevel]) -> Monito
         labels=LabelCounts(**level.labels),
         test=None if level.test is None else _test(level.test),
         shadow=None if level.shadow is None else _shadow(level.shadow),
-        drift=[_drift(one) for one in level.drift],
-        drift_alarmed_at=_iso(level.drift_alarmed_at),
+        drift=[DriftNow.model_validate(one) for one in level.drift],
+        drift_alarmed_at=iso_or_none(level.drift_alarmed_at),
         history=[HistoryPoint(**row | {"time": iso(row["time"])}) for row in level.history],
     )
 
@@ -138,17 +137,13 @@ def _test(test: TestFigures) -> LabelTest:
         log_wealth=test.log_wealth,
         threshold=test.threshold,
         alarmed=test.alarmed_at is not None,
-        alarmed_at=_iso(test.alarmed_at),
+        alarmed_at=iso_or_none(test.alarmed_at),
     )
 
 
 def _shadow(one: ShadowFigures) -> ShadowNow:
-    shown = asdict(one) | {"above": one.above_at is not None, "above_at": _iso(one.above_at)}
+    shown = asdict(one) | {"above": one.above_at is not None, "above_at": iso_or_none(one.above_at)}
     return ShadowNow(**shown)
-
-
-def _drift(one: DriftFigures) -> DriftNow:
-    return DriftNow.model_validate(one)
 
 
 def _event(event: MonitorEvent, runbooks: str | None) -> MonitoringEventBody:
@@ -164,7 +159,3 @@ def _event(event: MonitorEvent, runbooks: str | None) -> MonitoringEventBody:
         runbook=runbook_of(event.what, runbooks),
         hook=event.hook.value,
     )
-
-
-def _iso(seconds: float | None) -> str | None:
-    return None if seconds is None else iso(seconds)

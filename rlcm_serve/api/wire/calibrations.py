@@ -15,7 +15,7 @@ from calibration.testing.joint import MAX_NEXT, parse_bounds
 from calibration.testing.methods import Method
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire, described
-from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, LevelBody, iso
+from rlcm_serve.api.wire.certificates import LEVEL_EXAMPLE, LevelBody, iso, iso_or_none
 from rlcm_serve.core import MAX_SAMPLES, RiskName, VoteRule
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.profiles.profile import DEFAULT_NAME
@@ -218,8 +218,8 @@ class CalibrationBody(Wire):
             total=job.total,
             seconds_left=seconds_left,
             created=iso(job.created),
-            started=None if job.started is None else iso(job.started),
-            finished=None if job.finished is None else iso(job.finished),
+            started=iso_or_none(job.started),
+            finished=iso_or_none(job.finished),
             certificate=job.certificate,
             verdicts=list(verdicts),
             kinds=list(kinds),

@@ -186,7 +186,7 @@ class CertificateBody(Wire):
             verified=kept.verified.value,
             refusal=kept.refusal,
             origin=kept.origin,
-            added=None if kept.added is None else iso(kept.added),
+            added=iso_or_none(kept.added),
             created=made.created,
             risk=made.risk,
             promise=made.promise.value,
@@ -219,6 +219,11 @@ class CertificateList(Wire):
 def iso(seconds: float) -> str:
     """A time in seconds since 1970 as ISO 8601, UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def iso_or_none(seconds: float | None) -> str | None:
+    """As `iso`, of a time that may not have come."""
+    return None if seconds is None else iso(seconds)
 
 
 def json_body(description: str, examples: list[Mapping[str, Any]]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, t
 from studies.paper.report.results_index import (
     ResultsIndex,
     fewest_rollouts,
-    mean_of,
+    one_or_mean,
     over_seeds,
     scored_alike,
     title_of,
@@ -80,7 +80,7 @@ def _overall(every: Seeds, n_rollouts: int) -> Iterator[list[str]]:
     }
     columns = [
         ranked_column(
-            [_summary([measured[r.name][name] for r in seeds]) for seeds in every.values()], name
+            [one_or_mean([measured[r.name][name] for r in seeds]) for seeds in every.values()], name
         )
         for name in METRICS
     ]
@@ -109,10 +109,6 @@ def ranked_column(found: Sequence[Estimate], name: str) -> list[str]:
     """One metric of all methods, ranked."""
     ranks = ranked(found, name in HIGHER_IS_BETTER)
     return [in_full(estimate, rank=rank) for estimate, rank in zip(found, ranks, strict=True)]
-
-
-def _summary(seeds: Sequence[Estimate]) -> Estimate:
-    return seeds[0] if len(seeds) == 1 else mean_of(seeds)
 
 
 def metric_within(

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from rlcm_serve.engine.launch import ENVIRONMENT
+from rlcm_serve.engine import launch
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.engine.worker.plain_weights import keep_weights_plain
 
@@ -21,8 +21,7 @@ def set_environment() -> None:
 
     TRL's default is a fixed port if it is free, so two runs that start together would collide.
     """
-    for name, value in ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+    launch.set_environment()
     if "WORLD_SIZE" not in os.environ:
         os.environ.setdefault("MASTER_PORT", str(_free_port()))
 
@@ -96,8 +95,7 @@ def awake(generation: Any) -> Iterator[None]:
 
 def stored_dtype(files: ModelFiles) -> torch.dtype:
     """The type in which the model's weights are stored."""
-    name = files.config.get("dtype") or files.config.get("torch_dtype") or "float32"
-    dtype: torch.dtype = getattr(torch, str(name))
+    dtype: torch.dtype = getattr(torch, files.dtype or "float32")
     return dtype
 
 

@@ -12,7 +12,6 @@ from rlcm_serve.answers.canonical.expressions.fixed_point import Undefined
 Node = int | Fraction | tuple[Any, ...]
 """A rational number, or an operator with its operands, such as `("+", ("symbol", "x"), 1)`."""
 
-POINTS = (0, 1)
 _MOST_BITS = 1 << 14
 """A rational number with more bits is refused."""
 _RADIANS = frozenset(("sin", "cos", "tan", "cot", "sec", "csc"))

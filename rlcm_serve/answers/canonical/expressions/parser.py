@@ -148,7 +148,7 @@ class ExpressionParser(CommandParser):
             return self._letters(text)
         if text in ("(", "[", "{"):
             node = self._group()
-            return self._with_base(node) if text == "(" and self._next == "_" else node
+            return self._in_base() if text == "(" and self._next == "_" else node
         if text == "|":
             return self._bars()
         if text in ("\\lfloor", "\\lceil"):
@@ -169,7 +169,8 @@ class ExpressionParser(CommandParser):
             return ex.total(value, part)
         return value
 
-    def _with_base(self, node: Node) -> Node:
+    def _in_base(self) -> Node:
+        """The digits of the group that has just ended, in the base that follows."""
         digits = self._tokens[self._at - 2]
         if self._tokens[self._at - 3][1] != "(" or not digits[1].isalnum() or digits[0] == "mark":
             raise Unreadable("an index")

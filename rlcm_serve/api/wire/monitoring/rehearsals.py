@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
-from rlcm_serve.api.wire.certificates import CertificateBody, iso
+from rlcm_serve.api.wire.certificates import CertificateBody, iso, iso_or_none
 from rlcm_serve.store.rehearsals.figures import Figure, LevelRehearsed, RehearsalFigures
 
 _TIME = "2026-01-12T09:31:40.120+00:00"
@@ -99,7 +99,7 @@ class RehearsalBody(Wire):
             certificate=id_,
             running=figures.ended is None,
             started=iso(figures.started),
-            ended=None if figures.ended is None else iso(figures.ended),
+            ended=iso_or_none(figures.ended),
             levels=[RehearsedLevel.of_level(level) for level in figures.levels],
         )
 
