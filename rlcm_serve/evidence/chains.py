@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,7 +129,7 @@ def last_record(segment: Path) -> dict[str, Any] | None:
 def end_of(chain: Path, key: Ed25519PrivateKey | None) -> Head | None:
     """The head of a chain that no process writes any more; closes its last segment.
 
-    None if the chain has no record.
+    None if no record of the chain is left.
     """
     for segment in reversed(segments_of(chain)):
         if head_path(segment).exists():
@@ -137,9 +137,21 @@ def end_of(chain: Path, key: Ed25519PrivateKey | None) -> Head | None:
         if (last := last_record(segment)) is not None:
             return write_head(segment, last["sequence"], last["hash"], key)
     heads = sorted(chain.glob(f"*{HEAD_SUFFIX}"))
-    if heads:
-        return read_head(heads[-1])[0]
-    return read_head(chain / CUT, CUT_TYPE)[0] if (chain / CUT).exists() else None
+    return read_head(heads[-1])[0] if heads else None
+
+
+def named_by(chain: Path) -> list[Head]:
+    """The heads of other chains that the first record of a chain names.
+
+    Empty if that record was deleted, or is none; verifying the chain says why. Records of older
+    releases name one head instead of a list, or None.
+    """
+    for segment in segments_of(chain)[:1]:
+        with suppress(FileNotFoundError, ValueError, TypeError, RecursionError):
+            with segment.open("rb") as file:
+                after = parse(file.readline(LONGEST_LINE)).get("after") or []
+            return [Head(**one) for one in (after if isinstance(after, list) else [after])]
+    return []
 
 
 def lock(chain: Path) -> int:

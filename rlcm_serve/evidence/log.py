@@ -100,7 +100,7 @@ class EvidenceLog:
                 "kind": "start",
                 "time": now(),
                 "chain": self.chain.name,
-                "after": None if after is None else asdict(after),
+                "after": [asdict(end) for end in after],
                 "version": version("rlcm-serve"),
             }
             self._append([start])
@@ -228,14 +228,16 @@ class EvidenceLog:
         self._engines = set()
         self._opened_at = time.monotonic()
 
-    def _finish_others(self) -> chains.Head | None:
-        """Closes the chains that no process writes any more; returns the head of the last one."""
-        last = None
+    def _finish_others(self) -> list[chains.Head]:
+        """Closes the chains that no process writes any more; returns the heads that none names."""
+        ends: list[chains.Head] = []
+        named: set[str] = set()
         for chain in chains.chains_in(self.folder):
             with chains.unwritten(chain) as is_over:
-                if is_over:
-                    last = chains.end_of(chain, self._key) or last
-        return last
+                if is_over and (end := chains.end_of(chain, self._key)) is not None:
+                    ends.append(end)
+            named |= {head.chain for head in chains.named_by(chain)}
+        return [end for end in ends if end.chain not in named]
 
     def _cut(self) -> None:
         """Deletes segments that are older than they are kept."""

@@ -1,9 +1,9 @@
 """Verifies the chains in a folder, without a service. Reads one record at a time.
 
-What it finds: a record that was changed, removed, inserted or moved; a segment or a whole earlier
-chain that is missing; heads that do not fit. What it cannot find: that the newest records are
-missing, or that whoever can write the folder wrote all of it again. Signed heads and hashes kept
-elsewhere help against both.
+What it finds: a record that was changed, removed, inserted or moved; a segment that is missing, or
+a whole chain that a later one names; heads that do not fit. What it cannot find: that the end of a
+chain that no later one names is missing, or that whoever can write the folder wrote all of it
+again. Signed heads and hashes kept elsewhere help against both.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rlcm_serve.evidence.chains import (
     Head,
     chains_in,
     head_path,
+    named_by,
     parse,
     read_head,
     segments_of,
@@ -108,16 +109,8 @@ def verify(folder: Path, trusted: TrustedKeys = NO_KEYS) -> list[ChainReport]:
 def _anchors(chains: Iterable[Path]) -> _Anchors:
     anchors = _Anchors()
     for chain in chains:
-        for segment in segments_of(chain)[:1]:
-            with segment.open("rb") as file:
-                line = file.readline(LONGEST_LINE)
-            try:
-                after = parse(line).get("after")
-                if after is not None:
-                    named = anchors.wanted.setdefault(after["chain"], {})
-                    named[after["sequence"]] = (after["hash"], chain.name)
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue  # found again when the chain itself is verified
+        for head in named_by(chain):
+            anchors.wanted.setdefault(head.chain, {})[head.sequence] = (head.hash, chain.name)
     return anchors
 
 

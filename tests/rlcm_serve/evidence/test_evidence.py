@@ -20,7 +20,7 @@ from rlcm_serve.core import Question, Reading, Rollout, Sample, Solution
 from rlcm_serve.errors import EvidenceUnavailable
 from rlcm_serve.evidence import chains, lookup
 from rlcm_serve.evidence.log import EvidenceLog
-from rlcm_serve.evidence.records import Answered, new_id, sealed, time_in
+from rlcm_serve.evidence.records import NOTHING, Answered, new_id, sealed, time_in
 from rlcm_serve.evidence.verify import ChainReport, verify
 from rlcm_serve.signing import TrustedKeys, load_signing_key, write_key_pair
 from rlcm_serve.solving.fingerprints import fingerprint_of
@@ -116,14 +116,79 @@ async def test_an_answer_is_found_by_its_id(tmp_path: Path) -> None:
     assert time_in(ids[0]) == pytest.approx(datetime.now(UTC).timestamp(), abs=60)
 
 
+def named_by(log: EvidenceLog) -> list[dict[str, Any]]:
+    """What the start of a chain names, as it was written."""
+    start = next(one for one in records(log.folder) if one.get("chain") == log.chain.name)
+    after: list[dict[str, Any]] = start["after"]
+    return after
+
+
 async def test_the_next_process_names_the_head_of_the_last(tmp_path: Path) -> None:
     with closing(EvidenceLog(tmp_path)) as first:
         await keep(first, 2)
     with closing(EvidenceLog(tmp_path)) as second:
         await keep(second, 1)
     old, _ = whole(tmp_path)
-    after = next(one for one in records(tmp_path) if one.get("chain") == second.chain.name)["after"]
+    (after,) = named_by(second)
     assert (after["chain"], after["sequence"], after["hash"]) == (first.chain.name, *old.head)
+    assert named_by(first) == []
+
+
+async def test_a_start_names_each_chain_that_ended_and_that_none_names(tmp_path: Path) -> None:
+    """Two processes that ran at once, and one that still runs."""
+    with closing(EvidenceLog(tmp_path)) as running:
+        with closing(EvidenceLog(tmp_path)) as one, closing(EvidenceLog(tmp_path)) as other:
+            await asyncio.gather(keep(one, 2), keep(other, 1))
+        with closing(EvidenceLog(tmp_path)) as next_:
+            pass
+        with closing(EvidenceLog(tmp_path)) as last:
+            pass
+    ended = [
+        report for report in whole(tmp_path) if report.chain in {one.chain.name, other.chain.name}
+    ]
+    assert [(head["chain"], head["sequence"], head["hash"]) for head in named_by(next_)] == [
+        (report.chain, *report.head) for report in ended
+    ]
+    assert [head["chain"] for head in named_by(last)] == [next_.chain.name], "nothing twice"
+    for log in (one, other):
+        away = log.chain.rename(tmp_path / "away")
+        (report,) = [report for report in verify(tmp_path) if report.broken]
+        assert report.chain == log.chain.name
+        assert report.broken == f"the chain is missing: chain {next_.chain.name} names it"
+        away.rename(log.chain)
+    assert running.chain.name not in {head["chain"] for head in named_by(last)}
+
+
+async def test_a_chain_without_records_is_not_named_again(tmp_path: Path) -> None:
+    """Otherwise starts would grow for ever: retention also deletes who named it."""
+    with closing(EvidenceLog(tmp_path)) as first:
+        await keep(first, 1)
+    later = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="milliseconds")
+    assert chains.cut(first.chain, later, None, keep_last=False) == 1
+    with closing(EvidenceLog(tmp_path)) as second:
+        pass
+    assert named_by(second) == []
+    whole(tmp_path)
+
+
+async def test_a_start_of_an_older_release_names_one_chain(tmp_path: Path) -> None:
+    with closing(EvidenceLog(tmp_path)) as first:
+        await keep(first, 1)
+    (old,) = whole(tmp_path)
+    middle = tmp_path / first.chain.name.replace("20", "21", 1)
+    middle.mkdir()
+    after = {"chain": old.chain, "sequence": old.head[0], "hash": old.head[1], "time": "-"}
+    start = {"kind": "start", "chain": middle.name, "after": after}
+    line, _ = sealed({**start, "sequence": 1, "previous": NOTHING})
+    chains.segment_path(middle, 1).write_bytes(line)
+    with closing(EvidenceLog(tmp_path)) as last:
+        pass
+    assert len(whole(tmp_path)) == 3
+    assert [head["chain"] for head in named_by(last)] == [middle.name]
+    first.chain.rename(tmp_path / "away")
+    assert [report.broken for report in verify(tmp_path) if report.broken] == [
+        f"the chain is missing: chain {middle.name} names it"
+    ]
 
 
 async def test_two_processes_write_apart(tmp_path: Path) -> None:
