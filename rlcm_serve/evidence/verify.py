@@ -9,7 +9,7 @@ again. Signed heads and hashes kept elsewhere help against both.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,21 +62,40 @@ class _Broken(Exception):
     pass
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Anchors:
-    """Hashes of records that other chains name: by chain, number and hash, and who names them."""
+    """Hashes of records that other chains name, each with who names it: by chain and number."""
 
-    wanted: dict[str, dict[int, tuple[str, str]]] = field(default_factory=dict)
+    wanted: dict[str, dict[int, list[tuple[str, str]]]] = field(default_factory=dict)
+
+    def add(self, head: Head, by: str) -> None:
+        numbers = self.wanted.setdefault(head.chain, {})
+        numbers.setdefault(head.sequence, []).append((head.hash, by))
 
     def check(self, report: ChainReport, sequence: int, digest: str) -> None:
-        named = self.wanted.get(report.chain, {}).pop(sequence, None)
-        if named is not None and named[0] != digest:
-            raise _Broken(f"record {sequence}: chain {named[1]} names another hash for it")
+        named = self.wanted.get(report.chain, {}).get(sequence, ())
+        if others := [by for hash_, by in named if hash_ != digest]:
+            raise _Broken(f"record {sequence}: {_who_names(others)} another hash for it")
 
     def check_rest(self, report: ChainReport) -> None:
-        for sequence, (_, by) in self.wanted.pop(report.chain, {}).items():
-            if sequence > report.cut:
-                raise _Broken(f"record {sequence} is missing: chain {by} names it")
+        for sequence, named in self.wanted.get(report.chain, {}).items():
+            if sequence > report.head[0]:
+                by = [name for _, name in named]
+                raise _Broken(f"record {sequence} is missing: {_who_names(by)} it")
+
+    def missing(self, found: Collection[str]) -> list[ChainReport]:
+        """A report for each chain that is named and is not among those found."""
+        reports = []
+        for chain, numbers in self.wanted.items():
+            if chain not in found:
+                by = [name for named in numbers.values() for _, name in named]
+                why = f"the chain is missing: {_who_names(by)} it"
+                reports.append(ChainReport(chain, broken=why))
+        return reports
+
+
+def _who_names(chains: Sequence[str]) -> str:
+    return f"chain {chains[0]} names" if len(chains) == 1 else f"chains {', '.join(chains)} name"
 
 
 def verify(folder: Path, trusted: TrustedKeys = NO_KEYS) -> list[ChainReport]:
@@ -99,18 +118,14 @@ def verify(folder: Path, trusted: TrustedKeys = NO_KEYS) -> list[ChainReport]:
         except _Broken as broken:
             report.broken = str(broken)
         reports.append(report)
-    for name, named in anchors.wanted.items():
-        if named and name not in {report.chain for report in reports}:
-            by = next(iter(named.values()))[1]
-            reports.append(ChainReport(name, broken=f"the chain is missing: chain {by} names it"))
-    return reports
+    return reports + anchors.missing({report.chain for report in reports})
 
 
 def _anchors(chains: Iterable[Path]) -> _Anchors:
     anchors = _Anchors()
     for chain in chains:
         for head in named_by(chain):
-            anchors.wanted.setdefault(head.chain, {})[head.sequence] = (head.hash, chain.name)
+            anchors.add(head, chain.name)
     return anchors
 
 

@@ -175,20 +175,44 @@ async def test_a_start_of_an_older_release_names_one_chain(tmp_path: Path) -> No
     with closing(EvidenceLog(tmp_path)) as first:
         await keep(first, 1)
     (old,) = whole(tmp_path)
-    middle = tmp_path / first.chain.name.replace("20", "21", 1)
-    middle.mkdir()
-    after = {"chain": old.chain, "sequence": old.head[0], "hash": old.head[1], "time": "-"}
-    start = {"kind": "start", "chain": middle.name, "after": after}
-    line, _ = sealed({**start, "sequence": 1, "previous": NOTHING})
-    chains.segment_path(middle, 1).write_bytes(line)
+    middle = chain_that_names(old, old.head[1], tmp_path, "00000001")
     with closing(EvidenceLog(tmp_path)) as last:
         pass
     assert len(whole(tmp_path)) == 3
-    assert [head["chain"] for head in named_by(last)] == [middle.name]
+    assert [head["chain"] for head in named_by(last)] == [middle]
     first.chain.rename(tmp_path / "away")
     assert [report.broken for report in verify(tmp_path) if report.broken] == [
-        f"the chain is missing: chain {middle.name} names it"
+        f"the chain is missing: chain {middle} names it"
     ]
+
+
+def chain_that_names(old: ChainReport, digest: str, folder: Path, number: str) -> str:
+    """A chain as older releases began it: it names the last record of an old chain by this hash."""
+    chain = folder / f"{old.chain[:-8]}{number}"
+    chain.mkdir()
+    after = {"chain": old.chain, "sequence": old.head[0], "hash": digest, "time": "-"}
+    start = {"kind": "start", "chain": chain.name, "after": after}
+    line, _ = sealed({**start, "sequence": 1, "previous": NOTHING})
+    chains.segment_path(chain, 1).write_bytes(line)
+    return chain.name
+
+
+@pytest.mark.parametrize("wrong", [{"00000001"}, {"00000002"}, {"00000001", "00000002"}])
+async def test_each_chain_that_names_a_record_is_heard(tmp_path: Path, wrong: set[str]) -> None:
+    with closing(EvidenceLog(tmp_path)) as log:
+        await keep(log, 1)
+    (old,) = whole(tmp_path)
+    names = {
+        number: chain_that_names(old, NOTHING if number in wrong else old.head[1], tmp_path, number)
+        for number in ("00000001", "00000002", "00000003")
+    }
+    (broken,) = [report.broken for report in verify(tmp_path) if report.broken]
+    by = [names[number] for number in sorted(wrong)]
+    said = f"chain {by[0]} names" if len(by) == 1 else f"chains {by[0]}, {by[1]} name"
+    assert broken == f"record {old.head[0]}: {said} another hash for it"
+    log.chain.rename(tmp_path / "away")
+    (missing,) = [report.broken for report in verify(tmp_path) if report.broken]
+    assert missing == f"the chain is missing: chains {', '.join(names.values())} name it"
 
 
 async def test_two_processes_write_apart(tmp_path: Path) -> None:
