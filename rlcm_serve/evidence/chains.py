@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibration.canonical import canonical_json
-from calibration.files import write_text
 from rlcm_serve.errors import SignatureRefused
 from rlcm_serve.evidence.records import now, sealed
 from rlcm_serve.signing import Envelope, enveloped
@@ -32,6 +31,11 @@ CUT = "cut.json"
 SUFFIX, HEAD_SUFFIX = ".jsonl", ".head.json"
 LONGEST_LINE = 64 * 2**20
 """Bytes; a longer line is no record."""
+_REMEDIES = {
+    HEAD_TYPE: "restore it from a copy of the folder, or delete it, and the service closes the "
+    "segment again when it next starts",
+    CUT_TYPE: "restore it from a copy of the folder",
+}
 _LOCK = "lock"
 _CHAIN = re.compile(r"\d{8}T\d{12}Z-[0-9a-f]{8}")
 
@@ -73,25 +77,53 @@ def head_path(segment: Path) -> Path:
 def write_head(segment: Path, sequence: int, digest: str, key: Ed25519PrivateKey | None) -> Head:
     """Closes a segment."""
     head = Head(segment.parent.name, sequence, digest, now())
-    write_text(
-        head_path(segment), enveloped(canonical_json(asdict(head)), HEAD_TYPE, key).to_text()
-    )
+    _write(head_path(segment), enveloped(canonical_json(asdict(head)), HEAD_TYPE, key))
     return head
+
+
+def _write(path: Path, envelope: Envelope) -> None:
+    """Returns once the file is on disk. A crash of the machine leaves the old file or the new one.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(envelope.to_text(), "utf-8")
+    flush(partial)  # before it gets its name: that may reach the disk first
+    partial.replace(path)
+    flush(path.parent)
+
+
+def flush(path: Path) -> None:
+    """Returns once this file, or the names in this folder, are on disk.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def read_head(path: Path, kind: str = HEAD_TYPE) -> tuple[Head, Envelope]:
     """The head in a file, and the envelope around it.
 
     Raises:
-        SignatureRefused: it is no head of this kind.
+        SignatureRefused: it cannot be read, or is no head of this kind.
     """
-    envelope = Envelope.from_text(path.read_bytes())
     try:
+        envelope = Envelope.from_text(path.read_bytes())
         if envelope.payload_type != kind:
             raise ValueError(f"its type is {envelope.payload_type!r}")
         return Head(**json.loads(envelope.payload)), envelope
-    except (TypeError, ValueError) as error:
-        raise SignatureRefused(f"{path} is not the head of a chain: {error}") from error
+    except (OSError, SignatureRefused, TypeError, ValueError, RecursionError) as error:
+        # An envelope's own error tells how to sign a certificate.
+        why = error.__cause__ if isinstance(error, SignatureRefused) else error
+        raise SignatureRefused(
+            f"{path} is not the head of a chain ({why}): {_REMEDIES[kind]}"
+        ) from error
 
 
 def parse(line: bytes) -> dict[str, Any]:
@@ -127,15 +159,16 @@ def last_record(segment: Path) -> dict[str, Any] | None:
 
 
 def end_of(chain: Path, key: Ed25519PrivateKey | None) -> Head | None:
-    """The head of a chain that no process writes any more; closes its last segment.
+    """The head of a chain that no process writes any more; closes its open segments.
 
     None if no record of the chain is left.
+
+    Raises:
+        SignatureRefused: its last head cannot be read.
     """
-    for segment in reversed(segments_of(chain)):
-        if head_path(segment).exists():
-            break
-        if (last := last_record(segment)) is not None:
-            return write_head(segment, last["sequence"], last["hash"], key)
+    for segment in segments_of(chain):
+        if not head_path(segment).exists() and (last := last_record(segment)) is not None:
+            write_head(segment, last["sequence"], last["hash"], key)
     heads = sorted(chain.glob(f"*{HEAD_SUFFIX}"))
     return read_head(heads[-1])[0] if heads else None
 
@@ -197,6 +230,9 @@ def cut(chain: Path, before: str, key: Ed25519PrivateKey | None, *, keep_last: b
 
     Returns:
         The number of deleted segments.
+
+    Raises:
+        SignatureRefused: a head cannot be read; nothing was deleted.
     """
     segments = segments_of(chain)
     old: list[tuple[Path, Head]] = []
@@ -209,7 +245,7 @@ def cut(chain: Path, before: str, key: Ed25519PrivateKey | None, *, keep_last: b
         old.append((segment, head))
     if old:
         payload = canonical_json(asdict(old[-1][1]))
-        write_text(chain / CUT, enveloped(payload, CUT_TYPE, key).to_text())
+        _write(chain / CUT, enveloped(payload, CUT_TYPE, key))
     for segment, _ in old:
         segment.unlink()
         head_path(segment).unlink()

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcm_serve.errors import EvidenceUnavailable
+from rlcm_serve.errors import EvidenceUnavailable, SignatureRefused
 from rlcm_serve.evidence import chains
 from rlcm_serve.evidence.records import (
     NOTHING,
@@ -220,7 +220,7 @@ class EvidenceLog:
         segment = chains.segment_path(self.chain, self._sequence + 1)
         file = os.open(segment, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         try:
-            _flush_folder(self.chain)  # otherwise a crash may lose the file with all its records
+            chains.flush(self.chain)  # otherwise a crash may lose the file with all its records
         except OSError:
             os.close(file)
             raise
@@ -229,37 +229,39 @@ class EvidenceLog:
         self._opened_at = time.monotonic()
 
     def _finish_others(self) -> list[chains.Head]:
-        """Closes the chains that no process writes any more; returns the heads that none names."""
+        """Closes the chains that no process writes any more; returns the heads that none names.
+
+        A chain whose head cannot be read is skipped. What it names counts as unnamed.
+        """
         ends: list[chains.Head] = []
         named: set[str] = set()
         for chain in chains.chains_in(self.folder):
-            with chains.unwritten(chain) as is_over:
-                if is_over and (end := chains.end_of(chain, self._key)) is not None:
-                    ends.append(end)
+            try:
+                with chains.unwritten(chain) as is_over:
+                    if is_over and (end := chains.end_of(chain, self._key)) is not None:
+                        ends.append(end)
+            except SignatureRefused as error:
+                _log.error("evidence: the new chain does not name chain %s: %s", chain.name, error)
+                continue
             named |= {head.chain for head in chains.named_by(chain)}
         return [end for end in ends if end.chain not in named]
 
     def _cut(self) -> None:
-        """Deletes segments that are older than they are kept."""
+        """Deletes segments that are older than they are kept, where their heads can be read."""
         if self._days is None:
             return
         limit = datetime.now(UTC) - timedelta(days=self._days)
         before = limit.isoformat(timespec="milliseconds")
         for chain in chains.chains_in(self.folder):
-            if chain == self.chain:
-                chains.cut(chain, before, self._key, keep_last=True)
-                continue
-            with chains.unwritten(chain) as is_over:
-                if is_over:
-                    chains.cut(chain, before, self._key, keep_last=False)
-
-
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+            try:
+                if chain == self.chain:
+                    chains.cut(chain, before, self._key, keep_last=True)
+                    continue
+                with chains.unwritten(chain) as is_over:
+                    if is_over:
+                        chains.cut(chain, before, self._key, keep_last=False)
+            except SignatureRefused as error:
+                _log.error("evidence: nothing of chain %s is deleted: %s", chain.name, error)
 
 
 def _settle(written: asyncio.Future[None], error: EvidenceUnavailable | None) -> None:

@@ -200,7 +200,7 @@ def _head(path: Path, trusted: TrustedKeys, kind: str = HEAD_TYPE) -> Head:
     try:
         head, envelope = read_head(path, kind)
     except SignatureRefused as error:
-        raise _Broken(f"{path.name}: {error}") from error
+        raise _Broken(str(error)) from error
     if trusted.keys and not any(envelope.is_signed_by(key) for key in trusted.keys.values()):
         raise _Broken(f"{path.name}: it is not signed by the given key")
     if head.chain != path.parent.name:

@@ -247,6 +247,88 @@ async def test_old_segments_are_cut_and_a_signed_head_stays(tmp_path: Path) -> N
     assert "not signed" in str(verify(folder, trusted)[0].broken)
 
 
+@pytest.mark.parametrize(
+    "torn", [b"", bytes(400), b'{"payload": "e30="'], ids=["empty", "zeros", "cut short"]
+)
+async def test_a_start_skips_a_chain_whose_head_is_torn(
+    tmp_path: Path, torn: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a crash of the machine may leave it. The remedy that the message names is one."""
+    with closing(EvidenceLog(tmp_path, segment_bytes=1)) as first:
+        await keep(first, 2)
+    heads = [chains.head_path(segment) for segment in chains.segments_of(first.chain)]
+    before, (good,) = heads[-1].read_bytes(), whole(tmp_path)
+    heads[-1].write_bytes(torn)
+    with closing(EvidenceLog(tmp_path, days=1)) as second:
+        await keep(second, 1)
+    assert named_by(second) == []
+    assert str(heads[-1]) in caplog.text
+    (broken,) = [report.broken for report in verify(tmp_path) if report.broken]
+    assert broken.startswith(f"{heads[-1]} is not the head of a chain")
+    assert "delete it, and the service closes the segment again" in broken
+    assert "rlcm keys sign" not in broken
+    heads[-1].unlink()
+    heads[0].unlink()
+    with closing(EvidenceLog(tmp_path)) as third:
+        pass
+    assert [head["chain"] for head in named_by(third)] == [first.chain.name, second.chain.name]
+    assert whole(tmp_path)[0].head == good.head
+    assert heads[0].exists()
+    assert json.loads(heads[-1].read_bytes()).keys() == json.loads(before).keys()
+
+
+async def test_what_a_skipped_chain_names_is_named_again(tmp_path: Path) -> None:
+    """Otherwise both could be deleted without trace."""
+    logs = []
+    for torn in (False, True, False):
+        with closing(EvidenceLog(tmp_path)) as log:
+            logs.append(log)
+        if torn:
+            chains.head_path(chains.segments_of(log.chain)[-1]).write_bytes(b"")
+    first, torn_one, last = logs
+    assert [head["chain"] for head in named_by(torn_one)] == [first.chain.name]
+    assert [head["chain"] for head in named_by(last)] == [first.chain.name]
+
+
+@pytest.mark.parametrize("whose", ["another", "own"])
+async def test_a_torn_head_fails_no_question(tmp_path: Path, whose: str) -> None:
+    with closing(EvidenceLog(tmp_path, segment_bytes=1)) as ended:
+        await keep(ended, 2)
+    with closing(EvidenceLog(tmp_path, segment_bytes=1, days=1)) as log:
+        await keep(log, 2)
+        torn = ended if whose == "another" else log
+        chains.head_path(chains.segments_of(torn.chain)[0]).write_bytes(b"")
+        await keep(log, 3)
+    assert [report.chain for report in verify(tmp_path) if report.broken] == [torn.chain.name]
+    assert sum(record["kind"] == "answer" for record in records(tmp_path)) == 7
+
+
+async def test_heads_are_on_disk_before_they_get_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(EvidenceLog(tmp_path)) as log:
+        await keep(log, 1)
+    (segment,) = chains.segments_of(log.chain)
+    flushed: list[tuple[str, bool, bool]] = []
+
+    def fsync(file: int) -> None:
+        path = Path(f"/proc/self/fd/{file}").readlink()
+        is_named = chains.head_path(segment).exists(), (log.chain / chains.CUT).exists()
+        flushed.append((path.name, *is_named))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    chains.head_path(segment).unlink()
+    chains.end_of(log.chain, None)
+    later = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="milliseconds")
+    chains.cut(log.chain, later, None, keep_last=False)
+    assert flushed == [
+        ("000000000001.head.json.partial", False, False),
+        (log.chain.name, True, False),
+        ("cut.json.partial", True, False),
+        (log.chain.name, True, True),
+    ]
+
+
 async def test_a_full_disk_refuses_answers_and_breaks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,13 +372,14 @@ def _descriptors() -> dict[str, Path]:
 
 
 def _refusing(log: EvidenceLog, name: str) -> Any:
-    """The function of `os`, which refuses new segments, or the folder of the chain."""
+    """The function of `os`, which refuses new segments, or their names in the folder."""
     works = getattr(os, name)
 
     def refuse(file: Any, *others: Any, **named: Any) -> Any:
         of_segment = name == "open" and str(file).endswith(chains.SUFFIX)
         of_folder = name == "fsync" and Path(f"/proc/self/fd/{file}").readlink() == log.chain
-        if of_segment or of_folder:
+        is_new = chains.segments_of(log.chain)[-1] != log._segment
+        if of_segment or (of_folder and is_new):
             raise OSError(errno.EMFILE, "too many open files")
         return works(file, *others, **named)
 
