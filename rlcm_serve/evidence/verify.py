@@ -4,6 +4,8 @@ What it finds: a record that was changed, removed, inserted or moved; a segment 
 a whole chain that a later one names; heads that do not fit. What it cannot find: that the end of a
 chain that no later one names is missing, or that whoever can write the folder wrote all of it
 again. Signed heads and hashes kept elsewhere help against both.
+
+Services may write to the folder, and delete old records in it, in the meantime.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from rlcm_serve.evidence.chains import (
     named_by,
     parse,
     read_head,
+    segment_path,
     segments_of,
 )
 from rlcm_serve.evidence.records import NOTHING
@@ -110,14 +113,7 @@ def verify(folder: Path, trusted: TrustedKeys = NO_KEYS) -> list[ChainReport]:
     """
     chains = chains_in(folder)
     anchors = _anchors(chains)
-    reports = []
-    for chain in chains:
-        report = ChainReport(chain.name)
-        try:
-            _verify_chain(chain, report, anchors, trusted)
-        except _Broken as broken:
-            report.broken = str(broken)
-        reports.append(report)
+    reports = [_report_of(chain, anchors, trusted) for chain in chains]
     return reports + anchors.missing({report.chain for report in reports})
 
 
@@ -129,16 +125,46 @@ def _anchors(chains: Iterable[Path]) -> _Anchors:
     return anchors
 
 
+def _report_of(chain: Path, anchors: _Anchors, trusted: TrustedKeys) -> ChainReport:
+    """Verifies a chain; again, if the service deleted old records of it in the meantime.
+
+    A service writes `cut.json` before it deletes, so this file tells its deletions from others.
+    """
+    while True:
+        report, deleted = ChainReport(chain.name), _deleted(chain)
+        try:
+            _verify_chain(chain, report, anchors, trusted)
+        except _Broken as broken:
+            report.broken = str(broken)
+        except FileNotFoundError as gone:
+            report.broken = f"{gone.filename} is gone, and the service did not delete it"
+        if report.broken is None or _deleted(chain) == deleted:
+            return report
+
+
+def _deleted(chain: Path) -> bytes | None:
+    """The content of `cut.json`; None if nothing was deleted."""
+    try:
+        return (chain / CUT).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
 def _verify_chain(
     chain: Path, report: ChainReport, anchors: _Anchors, trusted: TrustedKeys
 ) -> None:
-    heads = {path.name: _head(path, trusted) for path in sorted(chain.glob(f"*{HEAD_SUFFIX}"))}
     if (chain / CUT).exists():
         deleted = _head(chain / CUT, trusted, CUT_TYPE)
         report.cut, report.covered = deleted.sequence, deleted.sequence
         report.head = deleted.sequence, deleted.hash
         anchors.check(report, *report.head)
-    # A process that was killed while it deleted leaves a part of what it meant to delete.
+    # A process that deletes, or was killed meanwhile, leaves a part of what it means to delete.
+    left = head_path(segment_path(chain, report.cut + 1)).name
+    heads = {
+        path.name: _head(path, trusted)
+        for path in sorted(chain.glob(f"*{HEAD_SUFFIX}"))
+        if path.name >= left
+    }
     if odd := [one.name for one in segments_of(chain) if not one.stem.isdecimal()]:
         raise _Broken(f"{odd[0]} is no segment")
     segments = [one for one in segments_of(chain) if int(one.stem) > report.cut]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import itertools
 import json
 import os
 from contextlib import closing
@@ -19,6 +20,7 @@ from calibration.canonical import canonical_json
 from rlcm_serve.core import Question, Reading, Rollout, Sample, Solution
 from rlcm_serve.errors import EvidenceUnavailable
 from rlcm_serve.evidence import chains, lookup
+from rlcm_serve.evidence import verify as verifying
 from rlcm_serve.evidence.log import EvidenceLog
 from rlcm_serve.evidence.records import NOTHING, Answered, new_id, sealed, time_in
 from rlcm_serve.evidence.verify import ChainReport, verify
@@ -28,6 +30,8 @@ from tests.rlcm_serve.command_line import Rlcm
 from tests.rlcm_serve.scripted_engine import IDENTITY
 
 PROMPT, ANSWER = "A dial shows 3. A secret?", "xyzzy"
+LATER = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="milliseconds")
+"""All segments were closed before."""
 
 
 def answered(key: str | None = "k", answer: str | None = ANSWER) -> Answered:
@@ -163,8 +167,7 @@ async def test_a_chain_without_records_is_not_named_again(tmp_path: Path) -> Non
     """Otherwise starts would grow for ever: retention also deletes who named it."""
     with closing(EvidenceLog(tmp_path)) as first:
         await keep(first, 1)
-    later = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="milliseconds")
-    assert chains.cut(first.chain, later, None, keep_last=False) == 1
+    assert chains.cut(first.chain, LATER, None, keep_last=False) == 1
     with closing(EvidenceLog(tmp_path)) as second:
         pass
     assert named_by(second) == []
@@ -228,7 +231,6 @@ async def test_old_segments_are_cut_and_a_signed_head_stays(tmp_path: Path) -> N
     with closing(EvidenceLog(folder, key=key, segment_bytes=3000)) as log:
         ids = await keep(log, 12)
     (before,) = whole(folder, trusted)
-    later = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="milliseconds")
     segments = chains.segments_of(log.chain)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     assert chains.cut(log.chain, now, key, keep_last=True) == len(segments) - 1
@@ -237,7 +239,7 @@ async def test_old_segments_are_cut_and_a_signed_head_stays(tmp_path: Path) -> N
     assert lookup.find(folder, ids[0], 1) is None
     kinds = [json.loads(line)["kind"] for line in segments[-1].read_text().splitlines()]
     assert kinds[0] == "engine", "the answers that are left can still be replayed"
-    assert chains.cut(log.chain, later, key, keep_last=False) == 1
+    assert chains.cut(log.chain, LATER, key, keep_last=False) == 1
     with closing(EvidenceLog(folder, key=key, days=1)) as after:
         await keep(after, 1)
     assert whole(folder, trusted)[0].head == before.head
@@ -245,6 +247,65 @@ async def test_old_segments_are_cut_and_a_signed_head_stays(tmp_path: Path) -> N
     envelope = json.loads(head.read_text())
     head.write_text(json.dumps(envelope | {"signatures": []}))
     assert "not signed" in str(verify(folder, trusted)[0].broken)
+
+
+@pytest.mark.parametrize("during", ["read_head", "segments_of", "parse"])
+async def test_records_that_are_deleted_while_they_are_verified_are_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, during: str
+) -> None:
+    with closing(EvidenceLog(tmp_path, segment_bytes=1)) as log:
+        await keep(log, 6)
+    (before,) = whole(tmp_path)
+    works, calls = getattr(verifying, during), itertools.count(1)
+
+    def cutting(*values: Any) -> Any:
+        """Deletes all but the last segment, at the first call, and then the last one."""
+        if (call := next(calls)) in (1, 4):
+            chains.cut(log.chain, LATER, None, keep_last=call == 1)
+        return works(*values)
+
+    monkeypatch.setattr(verifying, during, cutting)
+    (report,) = whole(tmp_path)
+    assert report.head == before.head
+    assert report.cut > 0
+
+
+async def test_heads_that_are_just_being_deleted_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cut.json` is there already, so it does not change while the chain is verified."""
+    with closing(EvidenceLog(tmp_path, segment_bytes=1)) as log:
+        await keep(log, 3)
+    content = {path: path.read_bytes() for path in log.chain.iterdir()}
+    chains.cut(log.chain, LATER, None, keep_last=True)
+    gone = [path for path in content if not path.exists()]
+    for path in gone:
+        path.write_bytes(content[path])
+
+    def deleting(*values: Any) -> Any:
+        for path in gone:
+            path.unlink(missing_ok=True)
+        return chains.read_head(*values)
+
+    monkeypatch.setattr(verifying, "read_head", deleting)
+    (report,) = whole(tmp_path)
+    assert report.cut > 0
+
+
+async def test_a_segment_that_another_deletes_while_it_is_verified_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(EvidenceLog(tmp_path, segment_bytes=1)) as log:
+        await keep(log, 3)
+    second = chains.segments_of(log.chain)[1]
+
+    def deleting(line: bytes) -> Any:
+        second.unlink(missing_ok=True)
+        return chains.parse(line)
+
+    monkeypatch.setattr(verifying, "parse", deleting)
+    (report,) = verify(tmp_path)
+    assert report.broken == f"{second} is gone, and the service did not delete it"
 
 
 @pytest.mark.parametrize(
@@ -319,8 +380,7 @@ async def test_heads_are_on_disk_before_they_get_their_names(
     monkeypatch.setattr(os, "fsync", fsync)
     chains.head_path(segment).unlink()
     chains.end_of(log.chain, None)
-    later = (datetime.now(UTC) + timedelta(days=2)).isoformat(timespec="milliseconds")
-    chains.cut(log.chain, later, None, keep_last=False)
+    chains.cut(log.chain, LATER, None, keep_last=False)
     assert flushed == [
         ("000000000001.head.json.partial", False, False),
         (log.chain.name, True, False),
