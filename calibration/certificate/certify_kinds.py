@@ -1,10 +1,14 @@
 """A certificate for each kind of question, and one for all kinds together, under one delta."""
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+import numpy as np
+from scipy import stats
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.certify import certify
@@ -18,6 +22,7 @@ from calibration.testing.fwer import Promise
 from calibration.testing.joint import levels_delta, requested
 from calibration.testing.methods import Method, units_tested
 from calibration.testing.p_values import fewest_problems
+from calibration.testing.until import LIKELY
 from calibration.traces.table import KIND
 from calibration.traces.traces import Traces
 
@@ -106,8 +111,10 @@ class KindsPlan:
         of_kinds: for that of each kind with enough pilot problems. Their numbers count problems of
             the kind.
         labels: with fewer problems than this, a kind has no certificate of its own.
-        enough: by alpha, how many problems of all kinds, mixed as in the pilot, certify it for each
-            of `of_kinds` in 90% of the simulated calibrations; None if no number tried does.
+        enough: by alpha, the fewest problems of all kinds, drawn with the pilot's shares of the
+            kinds, that certify it for each of `of_kinds` taken alone, and for all kinds together,
+            with a probability of 90%; None if no number does. All of these certificates at once are
+            less likely.
         skipped: kinds with too few problems in the pilot for a forecast, sorted.
     """
 
@@ -193,13 +200,39 @@ def _forecastable(pilot: Traces, by: str, fewest: int) -> tuple[tuple[str, ...],
 
 
 def _of_all(alpha: float, pooled: Plan, of_kinds: Mapping[str, Plan], labels: int) -> int | None:
-    """How many problems of all kinds are enough for each of them; None if no number tried is."""
+    """How many problems of all kinds are enough for each of them; None if no number is."""
     needed = [pooled.enough[alpha]]
-    for one in of_kinds.values():
-        enough, per_problem = one.enough[alpha], pooled.n_pilot / one.n_pilot
-        needed.append(enough and math.ceil(max(enough, labels) * per_problem))
+    for own in of_kinds.values():
+        needed.append(_drawn_for(own, alpha, own.n_pilot / pooled.n_pilot, labels))
     known = [one for one in needed if one is not None]
     return max(known) if len(known) == len(needed) else None
+
+
+def _drawn_for(own: Plan, alpha: float, share: float, labels: int) -> int | None:
+    """The fewest problems of all kinds that certify alpha for one kind in `LIKELY` of the cases.
+
+    How many of n problems are of the kind is Binomial(n, share). Between two sizes of the
+    forecast, as many calibrations count as certified as at the smaller one. More problems certify
+    no less, so a share that falls with the size is taken for chance.
+
+    Args:
+        own: the forecast of the kind.
+        alpha: risk level.
+        share: of the kind among all problems.
+        labels: with fewer problems, the kind has no certificate.
+    """
+    tried = [(each.n, each.certified) for each in own.forecasts if each.alpha == alpha]
+    size_S, certified_S = np.array(tried).T
+    rise_S = np.diff(np.maximum.accumulate(certified_S), prepend=0.0)
+    needed_S = np.maximum(size_S, labels)
+
+    def certified(n: int) -> float:
+        return float(rise_S @ stats.binom.sf(needed_S - 1, n, share))
+
+    # Of so many problems, more are of the kind than needed, up to a probability of about 1e-20.
+    most = math.ceil(4 * (needed_S.max() + 10) / share)
+    found = bisect_left(range(most), LIKELY, key=certified)
+    return found if found < most else None
 
 
 def _units_of_kinds(traces: Traces, by: str) -> dict[str, int]:
