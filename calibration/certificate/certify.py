@@ -19,7 +19,7 @@ from calibration.testing.fwer import Promise, delta_per_level
 from calibration.testing.joint import Joint, levels_delta, requested
 from calibration.testing.learned_path import TOKEN_PRICE
 from calibration.testing.methods import Method, split_traces
-from calibration.testing.p_values import PValue, fewest_problems
+from calibration.testing.p_values import PValue
 from calibration.testing.side_risks import SideRisks
 from calibration.traces.traces import Traces
 
@@ -109,7 +109,7 @@ def certify(
         order, traces = split_traces(request.method, request.risk, traces)
     if order is not None:
         check_splits(order, traces)
-    _check_size(traces, request.alphas, request.level_delta)
+    _check_size(traces, request)
     design = request.design(traces, traces.n_units, order, groups=groups, family=family)
     return fit_design(design, traces, request.risk, p_value, token_price, created, joint=joint)
 
@@ -238,13 +238,14 @@ def _chosen(kind: PValue, default: PValue, sequential: Batches | None) -> PValue
     return kind
 
 
-def _check_size(traces: Traces, alphas: Sequence[float], level_delta: float) -> None:
-    needed = fewest_problems(max(alphas), level_delta)
-    if traces.n_units < needed:
+def _check_size(traces: Traces, request: DesignRequest) -> None:
+    """Raises CalibrationError if no level could be certified, if no answer is wrong."""
+    small, large = request.alphas[0], request.alphas[-1]
+    if traces.n_units < request.fewest[large]:
         raise CalibrationError(
-            f"{traces.n_units} problems or groups to test on: alpha = {max(alphas):g}, tested at "
-            f"level {level_delta:.3g}, needs at least {needed} even if no answer is wrong (alpha = "
-            f"{min(alphas):g} needs {fewest_problems(min(alphas), level_delta)}); record more "
+            f"{traces.n_units} problems or groups to test on: alpha = {large:g}, tested at level "
+            f"{request.level_delta:.3g}, needs at least {request.fewest[large]} even if no answer "
+            f"is wrong (alpha = {small:g} needs at least {request.fewest[small]}); record more "
             "problems"
         )
 

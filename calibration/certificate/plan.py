@@ -21,7 +21,6 @@ from calibration.testing.fwer import Promise
 from calibration.testing.joint import Joint, levels_delta, requested
 from calibration.testing.learned_path import choose_certified
 from calibration.testing.methods import units_tested
-from calibration.testing.p_values import fewest_problems
 from calibration.testing.side_risks import SideRisks
 from calibration.testing.until import LIKELY, Until, labels_until
 from calibration.traces.traces import Traces
@@ -71,7 +70,7 @@ class Plan:
         enough: by alpha, the smallest tried n that certifies it in 90% of the simulated
             calibrations; None if no n does.
         fewest: by alpha, the smallest n with which any test could certify it, if no answer is
-            wrong.
+            wrong and the level inherits all that larger alphas can pass on.
         sequential: by alpha, how many a sequential certificate needs that is extended unit by unit
             until it certifies the level; empty where no sequential certificate can be asked for.
         labelled: share of the problems that need a label (`labels_needed`).
@@ -183,7 +182,7 @@ def plan(
         n_pilot=pilot.n_units,
         forecasts=tuple(forecasts),
         enough={alpha: _enough(forecasts, alpha) for alpha in request.alphas},
-        fewest={alpha: fewest_problems(alpha, request.level_delta) for alpha in request.alphas},
+        fewest=request.fewest,
         sequential={},
         labelled=1.0,
         label_share=label_share,

@@ -156,6 +156,29 @@ def delta_per_level(delta: float, alphas: Sequence[float], promise: Promise) -> 
     return delta / len(alphas) if promise is Promise.SIMULTANEOUS else delta
 
 
+def most_delta_L(delta: float, alphas: Sequence[float], promise: Promise) -> tuple[float, ...]:
+    """The most of delta that the test of each level (L, by rising alpha) can ever have.
+
+    A level whose test passes needs a p-value of at most this, whatever policies are tested by a
+    graph, by Holm's or by Bonferroni's correction.
+
+    Simultaneous: the level with the i-th smallest alpha has at most delta / i. Proof: consider the
+    first hypothesis that is rejected at any of the i levels up to it. Until then only the larger
+    levels can have passed on shares, and all of delta is divided evenly among the i levels, or
+    among the hypotheses that are left. So its p-value is at most delta / i. What the level itself
+    rejects later, or by implication, it rejects only thanks to this one; and a p-value of a smaller
+    alpha is larger, if nothing is lost.
+
+    Args:
+        delta: the probability with which the guarantee may fail.
+        alphas: risk levels, ascending.
+        promise: pointwise, each level has all of delta from the start.
+    """
+    if promise is Promise.POINTWISE:
+        return (delta,) * len(alphas)
+    return tuple(delta / place for place in range(1, len(alphas) + 1))
+
+
 def _entered(leaked_L: NDArray[np.float64]) -> NDArray[np.float64]:
     """The total share that enters each level (L): 1 / L, and parts of what leaves the others."""
     n_levels = leaked_L.size

@@ -172,10 +172,14 @@ def sound(fingerprint: Fingerprint) -> Traces:
             15,
             {},
             r"15 problems or groups to test on: alpha = 0.2, tested at level 0.0333, needs at "
-            r"least 16 even if no answer is wrong \(alpha = 0.05 needs 67\); record more problems",
+            r"least 16 even if no answer is wrong \(alpha = 0.05 needs at least 45\); record",
         ),
         (21, {"alphas": [0.1]}, "21 problems .* needs at least 22 "),
-        (9, {"promise": "pointwise"}, r"tested at level 0.1, needs at least 11 .*0.05 needs 45\)"),
+        (
+            9,
+            {"promise": "pointwise"},
+            r"tested at level 0.1, needs at least 11 .*0.05 needs at least 45\)",
+        ),
         (22, {"method": "split"}, "15 problems .* at least 16 "),  # seven of them lay out the path
         (1, {"method": "split"}, "of 1 problems or groups leaves a part empty: .* or record more"),
     ],

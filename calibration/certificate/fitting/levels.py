@@ -124,7 +124,8 @@ def _why_not(
         fit: the fit.
         losses: of this policy alone.
         alpha: the risk to reject.
-        level_delta: what its p-value had to be at most.
+        level_delta: the part of delta that its test starts with. What levels or chains that are
+            passed leave to it comes on top.
         p_value: what it is.
     """
     weight, loss = float(losses.total_weight_T[0]), float(losses.total_loss_T[0])
@@ -146,8 +147,9 @@ def _why_not(
     if best > level_delta and weight < needed and not is_refuted:
         return n_too_small, (
             f"{policy} is measured on {weight:.5g} of {fit.full_weight:.5g} calibration "
-            f"{fit.counted}, with a total loss of {loss:.5g}; alpha = {alpha:g} needs at least "
-            f"{needed} even if no answer is wrong"
+            f"{fit.counted}, with a total loss of {loss:.5g}; with its own part of delta, "
+            f"{level_delta:.3g}, alpha = {alpha:g} needs at least {needed} even if no answer is "
+            "wrong"
         )
     measured = f"{policy} has a total loss of {loss:.5g} on {weight:.5g} {fit.counted}"
     if p_value <= level_delta:
@@ -155,7 +157,7 @@ def _why_not(
         share = loss / weight
         return n_too_small, f"{measured}: the share {share:.3g} is not below alpha = {alpha:g}"
     return n_too_small, (
-        f"{measured}; its p-value is {p_value:.3g} and must be at most {level_delta:.3g}"
+        f"{measured}; its p-value is {p_value:.3g}, above its own part of delta, {level_delta:.3g}"
     )
 
 

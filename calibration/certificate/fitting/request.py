@@ -11,10 +11,10 @@ from calibration.simulation.groups import Average, Groups, declared_groups
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.risks import SELECTIVE, Risk, risk_named
 from calibration.testing.families import Family, Grid
-from calibration.testing.fwer import Promise, delta_per_level
+from calibration.testing.fwer import Promise, delta_per_level, most_delta_L
 from calibration.testing.learned_path import TOKEN_PRICE
 from calibration.testing.methods import Method, family_for
-from calibration.testing.p_values import require_rate
+from calibration.testing.p_values import fewest_problems, require_rate
 from calibration.traces.traces import Traces
 
 Name = TypeVar("Name", bound=StrEnum)
@@ -84,6 +84,17 @@ class DesignRequest:
     def level_delta(self) -> float:
         """The share of delta that each level's test starts with."""
         return delta_per_level(self.delta, self.alphas, self.promise)
+
+    @property
+    def fewest(self) -> dict[float, int]:
+        """By alpha, the smallest n with which any test could certify it, if no answer is wrong.
+
+        It is no smaller than that of a larger alpha: as in `most_delta_L`, a hypothesis at one of
+        the i smallest alphas must be rejected at their part of delta, for every i up to the last.
+        """
+        most_L = most_delta_L(self.delta, self.alphas, self.promise)
+        needed_L = [fewest_problems(*level) for level in zip(self.alphas, most_L, strict=True)]
+        return {alpha: max(needed_L[level:]) for level, alpha in enumerate(self.alphas)}
 
     @property
     def served_price(self) -> float | None:

@@ -207,7 +207,7 @@ def _in_words(found: Plan, alpha: float) -> str:
         if enough
         else "no number tried certifies it in 9 of 10 cases; the pilot's risk may be above it"
     )
-    floor = f"no test can with fewer than {found.fewest[alpha]}"
+    floor = f"no test of fewer than {found.fewest[alpha]} can"
     if alpha not in found.sequential:
         return "; ".join((said, floor))
     drawn = f"with labels of {found.label_share:.0%} of the problems"

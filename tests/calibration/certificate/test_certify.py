@@ -295,9 +295,24 @@ class TestInfeasible:
     @pytest.mark.parametrize(
         ("n", "wrong", "n_too_small", "reason"),
         [
-            (14, 0, True, "is measured on 14 of 14 .* loss of 0; .*0.1 needs at least 23 even if"),
-            (40, 2, True, "has a total loss of 2 on 40 .*is 0.223 and must be at most 0.09; rec"),
-            (40, 8, False, "has a total loss of 8 on 40 .*0.985 .* most 0.09; choose a larger al"),
+            (
+                14,
+                0,
+                True,
+                "is measured on 14 of 14 .* 0; .* 0.09, alpha = 0.1 needs at least 23 even",
+            ),
+            (
+                40,
+                2,
+                True,
+                "has a total loss of 2 on 40 .*is 0.223, above its .* delta, 0.09; rec",
+            ),
+            (
+                40,
+                8,
+                False,
+                "has a total loss of 8 on 40 .*0.985, above .* 0.09; choose a larger",
+            ),
             (14, 1, True, "is measured on 14 of 14 .* with a total loss of 1"),
             (14, 9, False, "has a total loss of 9 on 14 .* choose a larger alpha"),
         ],

@@ -2,17 +2,23 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from calibration import (
+    FULL_BUDGET,
     SELECTIVE,
     CalibrationError,
+    Chain,
+    Fingerprint,
+    Grid,
     Promise,
     Traces,
     certify,
     certify_kinds,
+    family_of_chains,
     fewest_problems,
     plan,
     plan_kinds,
@@ -24,7 +30,7 @@ from calibration.certificate.plan import LIKELY, Forecast, Plan
 from calibration.certificate.sequential import sequential_design
 from calibration.simulation.drawn_units import drawn_units
 from calibration.testing.until import labels_until
-from tests.calibration.recordings import in_groups, several_rollouts
+from tests.calibration.recordings import in_groups, several_rollouts, sure
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +63,35 @@ def test_no_test_certifies_with_fewer_than_the_fewest(forecast: Plan) -> None:
     assert forecast.fewest == {0.1: fewest_problems(0.1, 0.1), 0.3: fewest_problems(0.3, 0.1)}
     tiny = next(each for each in forecast.forecasts if (each.n, each.alpha) == (10, 0.1))
     assert (tiny.certified, tiny.tokens_share, tiny.answered_share) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("method", ["chains", "fixed-sequence", "holm", "bonferroni"])
+@pytest.mark.parametrize("promise", Promise)
+@pytest.mark.parametrize("alphas", [(0.05, 0.1, 0.2), (0.19, 0.2)])
+def test_no_method_certifies_a_level_with_fewer_than_its_fewest(
+    fingerprint: Fingerprint, method: str, promise: Promise, alphas: tuple[float, ...]
+) -> None:
+    """Without a wrong answer, a level inherits all that the others can pass on."""
+    asked: dict[str, Any] = {"alphas": alphas, "promise": promise, "method": method}
+    grid = Grid(lambda_high=(0.95, 1.01), lambda_answer=(0.0, 0.9))
+    fewest = DesignRequest.of(**asked).fewest
+    for n in range(max(fewest.values()) - 1, min(fewest.values()) - 1, -4):
+        for level in certify(sure(fingerprint, n), **asked, grid=grid).levels:
+            assert not level.certified or n >= fewest[level.alpha]
+
+
+def test_so_many_as_the_fewest_certify_a_level_that_inherits_all_of_delta(
+    fingerprint: Fingerprint,
+) -> None:
+    family = family_of_chains([[Chain((FULL_BUDGET,), 1.0)]] * 3, "by hand")
+    fewest = DesignRequest.of(alphas=(0.05, 0.1, 0.2)).fewest
+    assert fewest == {0.05: 45, 0.1: 29, 0.2: 16}, "all of delta, a half and a third"
+    for place, n in enumerate(fewest.values()):
+        for number, has_level in ((n, True), (n - 1, False)):
+            if number < min(fewest.values()):
+                continue
+            made = certify(sure(fingerprint, number), alphas=(0.05, 0.1, 0.2), family=family)
+            assert made.levels[place].certified is has_level
 
 
 def test_a_sequential_certificate_needs_fewer_problems_in_half_of_the_cases(

@@ -626,7 +626,7 @@ class TestPlan:
         assert status == 0
         assert "regret risk, forecast from 60 problems or groups" in out
         (level,) = (line for line in out.splitlines() if "alpha 0.3: about " in line)
-        assert "; no test can with fewer than 7;" in level
+        assert "; no test of fewer than 7 can;" in level
 
     def test_json(self, rlcm: Rlcm, record: Record) -> None:
         record("pilot.parquet", 60)
@@ -648,7 +648,7 @@ class TestPlan:
         status, out, _ = rlcm(f"{asked} --bound declined=0.5 --next 100")
         assert status == 0
         (level,) = (line for line in out.splitlines() if "alpha 0.3: about " in line)
-        assert level.endswith("; no test can with fewer than 8"), "delta is 4/6 of 0.1"
+        assert level.endswith("; no test of fewer than 8 can"), "delta is 4/6 of 0.1"
 
     def test_kinds(self, rlcm: Rlcm, record: Record) -> None:
         record("pilot.parquet", 60)
