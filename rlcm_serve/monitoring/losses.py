@@ -147,7 +147,8 @@ class RegretLosses:
 
     Drawn are answers that were drawn for audit and for a shadow run. Both draws compare one number
     with their share, so both happen with the smaller share. Where the answers agree, or the label
-    says that the given one is right, nothing is lost, whatever else is known.
+    says that the given one is right, nothing is lost, whatever else is known. An answer that could
+    not be read is not right, so its label is about the full budget's alone.
     """
 
     def share(self, answer: SeenAnswer) -> float:
@@ -168,7 +169,7 @@ class RegretLosses:
         if shadow is None or not shadow.disagrees or now > answer.due + GRACE:
             return False
         ungraded = shadow.full_right is None and shadow.gradable and not answer.right
-        return answer.answered and (answer.labelled is None or ungraded)
+        return answer.labelled is None or ungraded
 
     def loss(self, answer: SeenAnswer) -> Lost:
         """By the run, and by the labels that came in time."""

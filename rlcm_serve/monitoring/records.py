@@ -63,6 +63,15 @@ class GivenAnswer:
     departs: bool = False
     under: ServedUnder | None = None
 
+    @property
+    def wants_label(self) -> bool:
+        """Whether it was drawn for audit, and a test may read its label.
+
+        Without an answer only the test of `regret` does: was the full budget's answer right?
+        """
+        has_run = self.shadow is not None and self.shadow.runs
+        return self.audited and (self.answered or (has_run and self.risk == "regret"))
+
 
 @dataclass(frozen=True, slots=True)
 class Label:

@@ -135,7 +135,7 @@ def _to_skip(
         if item.right is not None or item.reference is not None:
             why = "skip: give either skip, or right or reference"
             refused.append(RefusedLabel(id=item.id, why=why))
-        elif not known[item.id].answered:
+        elif not known[item.id].answered and not known[item.id].asks_full_right:
             why = "skip: the service abstained, so no test waits for a label"
             refused.append(RefusedLabel(id=item.id, why=why))
         elif not is_trusted:
@@ -188,16 +188,14 @@ def _verdict(
         RequestRefused: the label cannot be taken; the message says why.
     """
     if not known.answered and item.reference is None:
-        raise RequestRefused(
-            "right",
-            "the service abstained, so no answer can be right or wrong: a reference is taken if "
-            "the question was drawn for audit",
-        )
+        _require_full_right(item, known)
+        return False
     if not known.answered and not known.asks_reference:
         raise RequestRefused(
             "reference",
             "the service abstained, and this question was not drawn for audit, or its text is not "
-            "stored: its reference would be of no use",
+            "stored: its reference would be of no use"
+            + ("; send full_budget_right instead" if known.asks_full_right else ""),
         )
     if item.right is not None and item.reference is None:
         return item.right
@@ -216,6 +214,25 @@ def _verdict(
         return False
     answer = known.answer if known.answer is not None else _confirmed(item.answer, known, draw)
     return grader.equal(answer, item.reference)
+
+
+def _require_full_right(item: FeedbackItem, known: KnownAnswer) -> None:
+    """Returns if a label without a reference says all that can be said where there is no answer.
+
+    Where the text of the question is kept, a reference says more: a fresh certificate needs it.
+    """
+    if known.asks_full_right and not known.asks_reference and not item.right:
+        if item.full_budget_right is not None:
+            return
+        raise RequestRefused(
+            "full_budget_right",
+            "no answer could be read: say whether the full budget's answer is right",
+        )
+    raise RequestRefused(
+        "right",
+        "the service abstained, so no answer can be right or wrong: a reference is taken if "
+        "the question was drawn for audit",
+    )
 
 
 def _confirmed(answer: str | None, known: KnownAnswer, draw: AuditDraw) -> str:

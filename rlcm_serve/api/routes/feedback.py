@@ -82,9 +82,10 @@ async def read_audit(
 ) -> AuditResponse:
     """Lists answers that were drawn for audit and wait for a label, the oldest first.
 
-    A key sees its own; keys with the scope `label` or `admin` see all. After a withdrawal, these
-    also see audited questions on which the service abstained: a certificate that is fitted on
-    audited questions needs their references.
+    A key sees its own; keys with the scope `label` or `admin` see all. These also see audited
+    questions on which the service abstained: under `regret` where the full budget gave an answer,
+    as the label says whether that one is right; and after a withdrawal all of them, as a
+    certificate that is fitted on audited questions needs their references.
     """
     monitoring = monitoring_of(context)
     await monitoring.writer.written()

@@ -133,7 +133,7 @@ def waiting_table(answers: list[dict[str, Any]]) -> Table:
             "id": one["id"],
             "due": one["due"][:16].replace("T", " ") + level,
             "question": one["question"],
-            "answer": "none: send the reference" if one.get("abstained") else one["answer"],
+            "answer": _none(one) if one.get("abstained") else one["answer"],
             "full budget": one.get("full_budget_answer"),
         }
         for title, value in rows.items():
@@ -141,6 +141,12 @@ def waiting_table(answers: list[dict[str, Any]]) -> Table:
                 table.add_row(title, Text(value))
         table.add_row()
     return table
+
+
+def _none(one: dict[str, Any]) -> str:
+    """What to send where there is no answer."""
+    tells = one.get("full_budget_differs") and not one["question"]
+    return f"none: send {'full_budget_right' if tells else 'the reference'}"
 
 
 def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:

@@ -96,7 +96,7 @@ class LiveMonitoring:
             under=under,
         )
         self.writer.put(answer)
-        return replace(solution, audited=answer.audited and answer.answered)
+        return replace(solution, audited=answer.wants_label)
 
     async def figures(self) -> MonitoringFigures:
         """What the monitors know now.

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import bindparam, func, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from rlcm_serve.store.answers.table import UNLABELLED, AnswerRow, LabelCountsRow
+from rlcm_serve.store.answers.table import UNLABELLED, UNREAD, AnswerRow, LabelCountsRow
 from rlcm_serve.store.database import Database
+from rlcm_serve.store.shadows.table import ShadowRow
 
 Level = tuple[str, float]
 NO_LEVEL: Level = ("", 0.0)
@@ -88,7 +89,8 @@ class LabelCounts:
     def read(self, session: Session, now: float) -> dict[Level, dict[str, int]]:
         """The counts of every level, by the names of the wire type `LabelCounts`.
 
-        It is one statement, so that they belong together.
+        It is one statement, so that they belong together. A second one adds the answers that could
+        not be read and wait, which no other count has.
         """
         found = {}
         for row, passed in session.execute(select(LabelCountsRow, _passed(now))):
@@ -102,6 +104,9 @@ class LabelCounts:
                 "others_right": row.others_right,
                 "others_wrong": row.others_wrong,
             }
+        for certificate, alpha, number in session.execute(_UNREAD_WAITING, {"now": now}):
+            of_level = found.setdefault((certificate, alpha), dict.fromkeys(SHOWN, 0))
+            of_level["waiting"] += number
         return found
 
 
@@ -110,6 +115,14 @@ def _new(certificate: str, alpha: float, now: float) -> dict[str, Any]:
     return {"certificate": certificate, "alpha": alpha, "overdue_at": now} | dict.fromkeys(
         _NUMBERS, 0
     )
+
+
+def unread_waiting(now: Any) -> list[Any]:
+    """The condition on answers, joined to their shadow runs, that could not be read and wait.
+
+    The full budget gave an answer, and a label tells whether it is right.
+    """
+    return [*UNREAD, AnswerRow.due > now, ShadowRow.disagrees]
 
 
 def _passed(now: float) -> Any:
@@ -122,3 +135,11 @@ def _passed(now: float) -> Any:
     count = select(func.count()).select_from(AnswerRow)
     passed = count.where(*UNLABELLED, since, AnswerRow.due < now, *of_level)
     return passed.correlate(LabelCountsRow).scalar_subquery()
+
+
+_UNREAD_WAITING = (
+    select(AnswerRow.certificate, AnswerRow.alpha, func.count())
+    .join(ShadowRow, ShadowRow.id == AnswerRow.id)
+    .where(*unread_waiting(bindparam("now")))
+    .group_by(AnswerRow.certificate, AnswerRow.alpha)
+)

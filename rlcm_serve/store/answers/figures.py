@@ -15,12 +15,13 @@ from rlcm_serve.monitoring.advance import Monitor
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import MonitorEvent, MonitorKind
 from rlcm_serve.solving.guarantees import Withdrawn
-from rlcm_serve.store.answers.counts import SHOWN, Level
+from rlcm_serve.store.answers.counts import SHOWN, Level, unread_waiting
 from rlcm_serve.store.answers.monitors import StoredMonitors
 from rlcm_serve.store.answers.table import UNLABELLED, AnswerRow, BettingRow
 from rlcm_serve.store.answers.withdrawals import withdrawn
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.figures import ShadowFigures, shadow_figures
+from rlcm_serve.store.shadows.table import ShadowRow
 
 _Figures = TypeVar("_Figures")
 HISTORY = 300
@@ -121,7 +122,10 @@ class FigureStore:
             counts = self._monitors.counts.read(session, now)
             runs = self._monitors.shadow_counts.read(session)
             waits = select(AnswerRow.time).where(*UNLABELLED, AnswerRow.due >= now)
-            oldest = session.scalar(waits.order_by(AnswerRow.due).limit(1))
+            unread = select(AnswerRow.time).join(ShadowRow, ShadowRow.id == AnswerRow.id)
+            unread = unread.where(*unread_waiting(now))
+            firsts = [session.scalar(of.order_by(AnswerRow.due).limit(1)) for of in (waits, unread)]
+            oldest = min((first for first in firsts if first is not None), default=None)
             looked = session.scalar(select(func.max(BettingRow.looked)))
             lost = withdrawn(session)
         levels = tuple(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import undefer
+from sqlalchemy import and_, func, not_, select
+from sqlalchemy.orm import Session, undefer
 
 from rlcm_serve.monitoring.losses import SeenShadow
+from rlcm_serve.store.answers.counts import unread_waiting
 from rlcm_serve.store.answers.table import DECLINED, UNLABELLED, AnswerRow, WithdrawalRow
 from rlcm_serve.store.caller import Caller, Scope
 from rlcm_serve.store.database import Database
@@ -114,30 +116,44 @@ def waiting_answers(
 ) -> tuple[int, list[WaitingAnswer]]:
     """How many answers that the caller may see wait for a label, and the oldest of them.
 
-    Answers whose deadline has passed do not wait. After them come abstentions since the last
-    withdrawal that wait for a reference, if the caller's labels enter the test: a fresh
+    Answers whose deadline has passed do not wait. If the caller's labels enter the test, answers
+    under `regret` that could not be read are among them, where the full budget gave an answer.
+    After them come abstentions since the last withdrawal that wait for a reference: a fresh
     certificate needs them. It blocks.
     """
     with database.reading() as session:
-        waits = [*UNLABELLED, AnswerRow.due > database.now(session), *_visible(caller)]
-        count = session.scalar(select(func.count()).select_from(AnswerRow).where(*waits))
-        oldest = (
-            select(AnswerRow, ShadowRow.full_answer, ShadowRow.disagrees)
-            .outerjoin(ShadowRow, ShadowRow.id == AnswerRow.id)
-            .where(*waits)
-            .order_by(AnswerRow.due, AnswerRow.sequence)
-            .limit(limit)
-        )
-        found = [WaitingAnswer(*row) for row in session.execute(oldest)]
+        now = database.now(session)
+        waits = [*UNLABELLED, AnswerRow.due > now, *_visible(caller)]
+        count, found = _oldest(session, waits, AnswerRow.due, limit)
+        if not caller.may(Scope.LABEL):
+            return count, found
+        unread, lost = _oldest(session, unread_waiting(now), AnswerRow.due, limit)
+        found = sorted([*found, *lost], key=lambda one: (one.row.due, one.row.sequence))[:limit]
         since = session.scalar(select(func.max(WithdrawalRow.time)))
-        if since is None or not caller.may(Scope.LABEL):
-            return count or 0, found
-        declined = [*DECLINED, AnswerRow.started >= since, AnswerRow.question.is_not(None)]
-        rows = select(AnswerRow).where(*declined).order_by(AnswerRow.started, AnswerRow.sequence)
-        left = session.scalars(rows.limit(limit - len(found)))
-        found += [WaitingAnswer(row, None, None) for row in left]
-        others = session.scalar(select(func.count()).select_from(AnswerRow).where(*declined))
-    return (count or 0) + (others or 0), found
+        if since is None:
+            return count + unread, found
+        is_unread = AnswerRow.risk == "regret", AnswerRow.due > now, ShadowRow.disagrees.is_(True)
+        declined = [
+            *DECLINED,
+            AnswerRow.started >= since,
+            AnswerRow.question.is_not(None),
+            not_(and_(*is_unread)),
+        ]
+        others, left = _oldest(session, declined, AnswerRow.started, limit - len(found))
+    return count + unread + others, [*found, *left]
+
+
+def _oldest(
+    session: Session, conditions: Sequence[Any], time: Any, limit: int
+) -> tuple[int, list[WaitingAnswer]]:
+    """How many answers meet conditions, which may be on their shadow runs, and the oldest."""
+    joined = ShadowRow.id == AnswerRow.id
+    counted = select(func.count()).select_from(AnswerRow).outerjoin(ShadowRow, joined)
+    rows = select(AnswerRow, ShadowRow.full_answer, ShadowRow.disagrees)
+    rows = rows.outerjoin(ShadowRow, joined).where(*conditions)
+    rows = rows.order_by(time, AnswerRow.sequence).limit(limit)
+    count = session.scalar(counted.where(*conditions)) or 0
+    return count, [WaitingAnswer(*row) for row in session.execute(rows)]
 
 
 def _visible(caller: Caller) -> list[Any]:

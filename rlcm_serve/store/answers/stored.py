@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import and_, func, or_, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -14,7 +14,13 @@ from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.records import GivenAnswer, Label
 from rlcm_serve.store.answers.counts import LabelCounts, level_of
-from rlcm_serve.store.answers.table import UNLABELLED, AnswerRow, LabelCountsRow, LabelRow
+from rlcm_serve.store.answers.table import (
+    UNLABELLED,
+    UNREAD,
+    AnswerRow,
+    LabelCountsRow,
+    LabelRow,
+)
 from rlcm_serve.store.answers.texts import storable
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.database import Database
@@ -44,6 +50,8 @@ class KnownAnswer:
         digest: of the answer, by `AuditDraw.digest`.
         asks_reference: whether a reference is of use although there is no answer: the question was
             drawn for audit, and its text is kept.
+        asks_full_right: whether the test of `regret` may ask if the full budget's answer is right,
+            although there is no answer: the question was drawn for audit.
     """
 
     profile: str
@@ -52,6 +60,7 @@ class KnownAnswer:
     answer: str | None
     digest: bytes | None
     asks_reference: bool = False
+    asks_full_right: bool = False
 
 
 @dataclass(slots=True)
@@ -123,6 +132,7 @@ class StoredAnswers:
                             row.answer,
                             row.answer_digest,
                             row.audited and not row.answered and row.question is not None,
+                            _asks_full_right(row),
                         )
         return found
 
@@ -158,7 +168,8 @@ class StoredAnswers:
         skipped = 0
         for some in _parts(ids):
             with self._database.session() as session:
-                waiting = select(AnswerRow).where(AnswerRow.id.in_(some), *UNLABELLED)
+                waits = or_(and_(*UNLABELLED), and_(*UNREAD))
+                waiting = select(AnswerRow).where(AnswerRow.id.in_(some), waits)
                 locked = waiting.order_by(AnswerRow.sequence).with_for_update()
                 rows = [row for row in session.scalars(locked) if caller.may_label(row.key_id)]
                 of_row = [level_of(row.certificate, row.alpha) for row in rows]
@@ -210,6 +221,8 @@ class StoredAnswers:
         if not row.answered:
             done.labelled += row.labelled is None
             done.corrected += row.labelled is not None
+            if row.labelled is None and _asks_full_right(row):
+                done.audited += now <= row.due
             row.labelled = row.labelled or now
             return
         before = row.right if label.trusted else row.reported
@@ -310,8 +323,13 @@ def _last_labels(
 def _says_more(row: AnswerRow, label: Label, *, again: bool) -> bool:
     """Whether a label changes what is known; `again` says that its reference is a new one."""
     if not row.answered:
-        return label.trusted and again
+        is_first = label.full_right is not None and row.labelled is None
+        return label.trusted and (again or is_first)
     return again or label.right != (row.right if label.trusted else row.reported)
+
+
+def _asks_full_right(row: AnswerRow) -> bool:
+    return row.audited and not row.answered and row.risk == "regret"
 
 
 def _count(counts: LabelCountsRow, row: AnswerRow, number: int) -> None:

@@ -27,6 +27,7 @@ _Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments INTE
 _GUARANTEED = "certificate IS NOT NULL"
 _WAITING = "audited AND answered AND labelled IS NULL"
 _DECLINED = "audited AND NOT answered AND labelled IS NULL"
+_UNREAD = f"{_DECLINED} AND risk = 'regret'"
 
 
 class AnswerRow(Base):
@@ -87,6 +88,7 @@ class AnswerRow(Base):
         ),
         partial_index("rlcm_answers_waiting", _WAITING, "due"),
         partial_index("rlcm_answers_declined", _DECLINED, "started"),
+        partial_index("rlcm_answers_unread", _UNREAD, "due"),
         Index("rlcm_answers_time", "time"),
     )
 
@@ -112,6 +114,10 @@ index, because SQLite does not find the index for `audited = 1`."""
 
 DECLINED = (text(_DECLINED),)
 """The condition on abstentions that were drawn for audit and have no reference."""
+
+UNREAD = (text(_UNREAD),)
+"""The condition on those of them under `regret`, where no answer could be read. Their label says
+whether the full budget's answer is right, so the test waits for it if there is such an answer."""
 
 
 class LabelRow(Base):

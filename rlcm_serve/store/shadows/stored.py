@@ -70,7 +70,7 @@ class StoredShadows:
             return session.get(ShadowRow, outcome.id) is not None
 
     def ungraded(self, profiles: Sequence[str], limit: int = 100) -> list[Ungraded]:
-        """Full-budget answers that differ from wrong ones, with the last reference of each.
+        """Full-budget answers that differ from wrong ones or none, each with its last reference.
 
         Args:
             profiles: names of prompt profiles; answers under others are left to other processes.
@@ -88,7 +88,7 @@ class StoredShadows:
             .where(
                 text(UNGRADED),
                 AnswerRow.profile.in_(profiles),
-                AnswerRow.right.is_(False),
+                AnswerRow.right.is_not(True),  # null if no answer could be read
                 _LAST_REFERENCE.is_not(None),
             )
             .order_by(ShadowRow.id)

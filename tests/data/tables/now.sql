@@ -39,6 +39,7 @@ CREATE INDEX rlcm_answers_declined ON rlcm_answers (started) WHERE audited AND N
 CREATE INDEX rlcm_answers_level ON rlcm_answers (certificate, alpha, started, sequence) WHERE certificate IS NOT NULL;
 CREATE INDEX rlcm_answers_question ON rlcm_answers (certificate, question_digest, started, sequence) WHERE certificate IS NOT NULL;
 CREATE INDEX rlcm_answers_time ON rlcm_answers (time);
+CREATE INDEX rlcm_answers_unread ON rlcm_answers (due) WHERE audited AND NOT answered AND labelled IS NULL AND risk = 'regret';
 CREATE INDEX rlcm_answers_waiting ON rlcm_answers (due) WHERE audited AND answered AND labelled IS NULL;
 CREATE TABLE rlcm_betting (
 	name VARCHAR(16) NOT NULL,

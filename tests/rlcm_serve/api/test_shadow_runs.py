@@ -215,6 +215,40 @@ async def test_what_waits_for_a_label_is_listed_with_the_answer_of_the_full_budg
     assert [each["full_budget_differs"] for each in listed] == [True, False, None]
 
 
+@pytest.mark.parametrize("texts", [True, False])
+async def test_regret_of_an_answer_that_could_not_be_read_is_tested(
+    tmp_path: Path, texts: bool
+) -> None:
+    """The early exit had nothing to read, and the full budget an answer: the label is of that."""
+    kept = settings(tmp_path, audit_share=1, audit_texts=texts)
+    nothing = Script(confidences=(0.95,), forced="I do not know")
+    certificates = [certified(tmp_path, "regret")]
+    async with serving(nothing, OTHER, certificates=certificates, settings=kept) as running:
+        given = (await running.solve(risk="regret")).json()
+        await until(running, disagree=1)
+        waiting = (await running.client.get("/audit")).json()
+        counted = await until(running, "labels", waiting=1)
+        assert (await level(running))["test"]["labels"] == 0
+
+        async def send(**label: object) -> dict[str, Any]:
+            body = {"answers": [{"id": given["id"], **label}]}
+            said: dict[str, Any] = (await running.client.post("/feedback", json=body)).json()
+            return said
+
+        refused = await send(right=False)
+        said = await send(**({"reference": "8"} if texts else {"full_budget_right": True}))
+        test = await until(running, "test", labels=1)
+        left = (await running.client.get("/audit")).json()["waiting"]
+    assert (given["answer"], given["abstained"], given["audit"]) == (None, True, True)
+    (one,) = waiting["answers"]
+    assert (waiting["waiting"], one["abstained"], one["full_budget_differs"]) == (1, True, True)
+    assert counted["audited"] == 0
+    needed = "a reference is taken" if texts else "whether the full budget's answer is right"
+    assert needed in refused["refused"][0]["why"]
+    assert (said["labelled"], said["audited"], said["refused"], left) == (1, 1, [], 0)
+    assert test["risk"] == 1
+
+
 async def test_the_state_is_the_same_to_the_last_bit_after_a_restart(tmp_path: Path) -> None:
     kept = settings(tmp_path, database=f"sqlite:///{tmp_path}/one.db")
     certificates = [certified(tmp_path)]

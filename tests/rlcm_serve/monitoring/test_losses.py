@@ -62,6 +62,30 @@ def test_regret_waits_for_the_run_then_for_the_labels_that_it_needs() -> None:
     assert not any(losses.waits(one, DUE + GRACE + 1) for one, _ in waits.values())
 
 
+def test_regret_waits_for_the_label_of_a_full_answer_where_none_could_be_read() -> None:
+    """Calibration counts a lost answer as lost, also where the early exit had none to read."""
+    losses, unread = RegretLosses(), replace(seen(right=None), answered=False)
+    in_time = replace(unread, labelled=60.0)
+    waits = {
+        "differs": (unread, True),
+        "agrees: no answer either": (
+            replace(seen(disagrees=False, right=None), answered=False),
+            False,
+        ),
+        "can be graded": (replace(in_time, shadow=seen(gradable=True).shadow), True),
+        "graded": (replace(in_time, shadow=seen(full_right=True).shadow), False),
+        "cannot be graded": (in_time, False),
+    }
+    assert {name: losses.waits(one, 100.0) for name, (one, _) in waits.items()} == {
+        name: wanted for name, (_, wanted) in waits.items()
+    }
+    assert not any(losses.waits(one, DUE + GRACE + 1) for one, _ in waits.values())
+    for full_right in (True, False):
+        graded = replace(in_time, shadow=seen(full_right=full_right).shadow)
+        assert losses.loss(graded) == (float(full_right), False)
+    assert losses.loss(in_time) == losses.loss(unread) == MISSING
+
+
 def test_what_nobody_can_tell_is_missing() -> None:
     assert RegretLosses().loss(seen()) == MISSING
     assert RegretLosses().loss(seen(disagrees=None)) == MISSING

@@ -13,9 +13,12 @@ from rlcm_serve.monitoring.losses import RegretLosses
 from rlcm_serve.monitoring.records import GivenAnswer, Label
 from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.solving.shadow.runs import ShadowOutcome
+from rlcm_serve.store.answers.figures import FigureStore
 from rlcm_serve.store.answers.monitors import StoredMonitors
+from rlcm_serve.store.answers.recent import waiting_answers
 from rlcm_serve.store.answers.stored import StoredAnswers
-from rlcm_serve.store.caller import ANYONE
+from rlcm_serve.store.answers.table import WithdrawalRow
+from rlcm_serve.store.caller import ANYONE, Caller
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.stored import StoredShadows, Ungraded
 from tests.rlcm_serve.monitoring.test_advance import RISK
@@ -104,3 +107,72 @@ def test_what_can_be_graded_is_found_without_a_look_at_every_label(tmp_path: Pat
         (steps,) = plans_of(database, lambda: shadows.ungraded(["default"]), "rlcm_labels")
     assert steps[0] == "SCAN rlcm_shadows USING INDEX rlcm_shadows_ungraded"
     assert not [step for step in steps[1:] if step.startswith("SCAN")]
+
+
+def unread(number: int, **changes: object) -> GivenAnswer:
+    """As `shadowed`, where no answer could be read."""
+    kept: dict[str, object] = {"answered": False, "answer": None, "question": "A dial?"}
+    return shadowed(number, **kept | {"due": time.time() + 1000 + number} | changes)
+
+
+def test_an_answer_that_could_not_be_read_waits_if_the_full_budget_has_one(
+    database: Database, answers: StoredAnswers, shadows: StoredShadows
+) -> None:
+    stranger = Caller("0" * 8, frozenset())
+    answers.add(
+        [
+            unread(1),
+            unread(2),
+            unread(3, due=time.time() - 1),
+            unread(4, risk="error"),
+            unread(5),
+            shadowed(6, due=time.time() + 1001.5),
+        ]
+    )
+    for number in (1, 2, 3, 4):
+        assert shadows.end(ended(number, disagrees=number != 2))
+    count, listed = waiting_answers(database, ANYONE, 10)
+    assert (count, [one.row.id for one in listed]) == (2, [answer(1).id, answer(6).id])
+    assert (listed[0].full_answer, listed[0].disagrees) == ("8", True)
+    assert waiting_answers(database, stranger, 10) == (0, [])
+    figures = FigureStore(database, StoredMonitors(database), DRAW).read()
+    assert (figures.waiting, figures.oldest is not None) == (2, True)
+
+    known = answers.find([answer(1).id, answer(4).id], ANYONE)
+    assert [one.asks_full_right for one in known.values()] == [True, False]
+    done = answers.label([labelled(1)], ANYONE)
+    assert (done.labelled, done.audited) == (1, 1)
+    assert [each.id for each in shadows.ungraded(["default"])] == [answer(1).id]
+    ((seen, *_),) = StoredMonitors(database).unseen([REGRET], 1e12)
+    assert RegretLosses().waits(seen, 2.0)
+    shadows.grade(answer(1).id, right=True)
+    ((seen, *_),) = StoredMonitors(database).unseen([REGRET], 1e12)
+    assert (RegretLosses().waits(seen, 2.0), RegretLosses().loss(seen)) == (False, (1.0, False))
+    assert waiting_answers(database, ANYONE, 10)[0] == 1
+
+
+def test_the_wait_for_an_answer_that_could_not_be_read_can_end(
+    database: Database, answers: StoredAnswers, shadows: StoredShadows
+) -> None:
+    answers.add([unread(1), unread(2)])
+    for number in (1, 2):
+        assert shadows.end(ended(number, None))
+    assert answers.skip([answer(1).id], ANYONE) == 1
+    full_right = Label(answer(2).id, False, None, None, full_right=True)
+    assert answers.label([full_right], ANYONE).labelled == 1
+    assert answers.label([full_right], ANYONE).unchanged == 1
+    assert waiting_answers(database, ANYONE, 10) == (0, [])
+    ((_, seen),) = StoredMonitors(database).unseen([REGRET], 1e12)
+    assert RegretLosses().loss(seen) == (1.0, False)
+
+
+def test_after_a_withdrawal_an_answer_that_waits_is_listed_once(
+    database: Database, answers: StoredAnswers, shadows: StoredShadows
+) -> None:
+    answers.add([unread(1, started=5.0), unread(2, started=6.0)])
+    assert shadows.end(ended(1))
+    assert shadows.end(ended(2, None, disagrees=False))
+    with database.session() as session:
+        session.add(WithdrawalRow(certificate="c", slot="s", delta=0.1, time=1.0, why="an alarm"))
+    count, listed = waiting_answers(database, ANYONE, 10)
+    assert (count, [one.row.id for one in listed]) == (2, [answer(1).id, answer(2).id])

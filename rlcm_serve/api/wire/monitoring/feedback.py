@@ -31,7 +31,8 @@ class FeedbackItem(Wire):
     """
     full_budget_right: bool | None = Field(default=None, examples=[None])
     """Whether the full budget's answer is right, where a shadow run gave another one. Only the risk
-    `regret` needs it; a reference says it too, where the service keeps texts.
+    `regret` needs it; a reference says it too, where the service keeps texts. Where it keeps none
+    and no answer could be read, this alone is the label.
     """
 
     skip: bool = Field(default=False, examples=[False])
@@ -103,6 +104,7 @@ class AuditItem(Wire):
     """Certified level that the question was served at; null without a guarantee."""
     abstained: bool = Field(examples=[False])
     """Whether the service abstained. Then there is no answer to judge: send the reference alone.
+    Under `regret`, where the service keeps no texts, send `full_budget_right` alone.
     """
     confidence: float | None = Field(examples=[0.97])
     """Confidence in the answer."""

@@ -19,7 +19,9 @@ class LabelCounts(Wire):
     audited: int = Field(examples=[240])
     """Number of answers that were drawn for audit."""
     waiting: int = Field(examples=[12])
-    """Number of audited answers that wait for a label."""
+    """Number of audited answers that wait for a label. Under `regret` it includes abstentions where
+    the full budget gave an answer, which the other numbers leave out.
+    """
     expired: int = Field(examples=[3])
     """Number of audited answers whose label was not in by its deadline. The test counts them as
     right.
