@@ -28,7 +28,7 @@ class InfeasibleAlpha(CalibrationError):
         alpha: the requested risk.
         smallest_served: the smallest α this certificate serves; None if it certified no level.
         smallest_certifiable: the smallest certifiable α. It is not a guarantee: it says at which
-            level a new fit is likely to succeed.
+            level a fit on as many new problems may succeed.
     """
 
     def __init__(

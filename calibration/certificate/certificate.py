@@ -63,7 +63,7 @@ class Certificate:
         smallest_certifiable_alpha: the smallest certifiable alpha: the smallest certified alpha or,
             if lower, the smallest at which a level's first policy would be certified, at its share
             of delta; 1 if none would. That policy was chosen without outcomes. The number says
-            where a new fit may succeed; it is not a guarantee.
+            where a fit on as many new problems may succeed; it is not a guarantee.
         covers: what the guarantee covers.
         does_not_cover: what it does not cover.
         fingerprint: what was calibrated; None if the traces do not say. Then no engine can be

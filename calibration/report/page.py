@@ -148,8 +148,8 @@ def _covers(certificate: Certificate) -> Section:
             Bullets(certificate.does_not_cover),
             Text(
                 f"The smallest certifiable α is {smallest}: it is certified, or a policy that was "
-                "tested first would have passed there. It is a hint where to fit again and "
-                "promises nothing."
+                "tested first would have passed there. It is a hint which α a fit on as many new "
+                "problems may reach, and promises nothing."
             ),
         ],
     )

@@ -201,8 +201,8 @@ CreatedOn = Annotated[
 SmallestAlpha = Annotated[
     float,
     described(
-        "Estimate of the smallest alpha that a new fit could certify. It is not part "
-        "of the guarantee.",
+        "Estimate of the smallest alpha that a fit on as many new problems could certify. It is "
+        "not part of the guarantee.",
         0.043,
     ),
 ]

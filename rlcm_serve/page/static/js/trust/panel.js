@@ -108,7 +108,7 @@ function coverage({ covers, does_not_cover: outside, verified, smallest_certifia
     h("div", { class: "coverage-in" }, h("h4", null, "✓ Covered, in the certificate’s own words"), h("p", null, covers)),
     h("div", { class: "coverage-out" }, h("h4", null, "✕ Not covered"), h("ul", null, outside.map((one) => h("li", null, one)))),
     h("p", null, VERIFIED[verified]),
-    h("p", { class: "hint" }, `On these problems, no α below about ${measured(smallest)} can be certified. Use this to choose levels for the next calibration; it is not a guarantee.`),
+    h("p", { class: "hint" }, `On these problems, no α below about ${measured(smallest)} can be certified. Use this to choose levels for a calibration on as many new problems; it is not a guarantee.`),
   );
 }
 
