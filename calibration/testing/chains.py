@@ -37,7 +37,10 @@ def family_of_chains(chains_L: Sequence[Sequence[Chain]], source: str) -> Family
     """A family of chains for each level.
 
     At its end, a chain passes its share to the other chains of its level, and a fork to the other
-    forks as well, in equal parts.
+    forks as well, in equal parts. The graph is the same at every level. So a chain that levels
+    share passes its share to the other chains of all these levels. Those that a level does not
+    start with are tested at its alpha too, once a share has come to them; all of them together
+    never have more than that level's.
 
     Args:
         chains_L: the chains of each alpha, by rising alpha; the shares of a level, and of the forks
