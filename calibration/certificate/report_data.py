@@ -66,9 +66,10 @@ class LevelFigures:
         share_answered_low, share_answered_high: 95% interval of `share_answered`; None, as those
             below, in report data of version 1.
         share_right_low, share_right_high: 95% interval of `share_right`.
-        tokens_low, tokens_high: 95% interval of `tokens`; None for a single unit.
+        tokens_low, tokens_high: 95% interval of `tokens`; None for a single unit, and where units
+            do not differ.
         tokens_share_low, tokens_share_high: 95% interval of `tokens` over `full_budget_tokens`;
-            None for a single unit.
+            None in the same cases.
     """
 
     risk: float | None

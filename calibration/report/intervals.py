@@ -20,13 +20,16 @@ from calibration.simulation.replay import outcomes
 from calibration.traces.traces import Traces
 
 Interval = tuple[float, float]
+_ROUNDING = 1e-12
+"""Relative to a ratio, an error that is not more than rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
     """The intervals of one policy's figures; see `calibration.Evaluation` for the figures.
 
-    `full_right` is that of the full budget. Those of tokens are None for a single unit.
+    `full_right` is that of the full budget. Those of tokens are None for a single unit, and where
+    units do not differ.
     """
 
     answered: Estimate
@@ -79,12 +82,18 @@ def intervals(
 
 
 def ratio_interval(part_U: NDArray[np.float64], whole_U: NDArray[np.float64]) -> Interval | None:
-    """Of a ratio of totals: Student's interval by the delta method; None for a single unit."""
+    """Of a ratio of totals: Student's interval by the delta method.
+
+    None for a single unit, and where all units have the same ratio, up to rounding: then the
+    interval would have no width, and units that agree say nothing of others.
+    """
     n_units = len(part_U)
     if n_units < 2:
         return None
     ratio = float(part_U.sum() / whole_U.sum())
     residual_U = part_U - ratio * whole_U
     error = float(residual_U.std(ddof=1) / np.sqrt(n_units) / whole_U.mean())
+    if error <= _ROUNDING * ratio:
+        return None
     half = float(special.stdtrit(n_units - 1, 1 - ERROR / 2)) * error
     return max(0.0, ratio - half), ratio + half

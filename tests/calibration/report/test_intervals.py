@@ -30,6 +30,16 @@ def test_one_unit_says_nothing_of_tokens() -> None:
     assert ratio_interval(np.ones(1), np.ones(1)) is None
 
 
+@pytest.mark.parametrize("share", [0.0, 1 / 3, 1.0])
+def test_units_that_agree_say_nothing_of_others(share: float) -> None:
+    """Two questions without a saved token are no evidence that nothing is ever saved."""
+    whole_U = np.array([3.0, 7.0, 11.0])
+    assert ratio_interval(share * whole_U, whole_U) is None
+    rows = [AnswerUnderLevel(9, 9, False, True, True, True, None)] * 2
+    saved = level_rehearsed(0.1, rows).saved
+    assert (saved.of, saved.value, saved.interval) == (2, 0.0, None)
+
+
 def test_one_rollout_of_each_problem_is_clopper_pearson() -> None:
     """A report, a rehearsal and an evaluation have the same interval for the same answers."""
     (found,) = intervals([FULL_BUDGET], sure(None, 60, wrong=6), ONE_SAMPLE, None)

@@ -22,7 +22,9 @@ class FigureBody(Wire):
     value: float | None = Field(examples=[0.31])
     """The share; null without any question."""
     low: float | None = Field(examples=[0.29])
-    """Lower end of the interval; null if there are too few questions for one."""
+    """Lower end of the interval; null if there are too few questions for one, or all of them have
+    the same share of tokens.
+    """
     high: float | None = Field(examples=[0.33])
     """Upper end of the interval."""
 
