@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
@@ -23,6 +23,17 @@ POOL_SIZE = 16
 """Most connections; more than there are threads that use one."""
 SILENT_FOR = 5
 """Seconds after which a PostgreSQL server that does not answer counts as out of reach."""
+FROZEN_AFTER = 30.0
+"""Seconds between two statements after which a process that writes to PostgreSQL counts as frozen.
+
+The server then ends its transaction, for which others may wait. A working process computes for
+seconds at most between two statements, where it has many certificates to read.
+"""
+_LIMITS = text(
+    "SELECT set_config('lock_timeout', :wait, true), "
+    "set_config('idle_in_transaction_session_timeout', :frozen, true)"
+)
+"""Of this transaction alone."""
 
 
 def parse_url(url: str) -> URL:
@@ -116,6 +127,8 @@ def _begin_to_write(connection: Connection, wait: float) -> None:
 def open_postgres(url: URL, wait: float) -> Engine:
     """An engine for PostgreSQL, whose writers wait at most `wait` seconds for a lock.
 
+    A writer that freezes, or loses its host, keeps its locks for at most `FROZEN_AFTER` seconds.
+
     Raises:
         DatabaseRefused: the driver is not installed.
     """
@@ -133,9 +146,13 @@ def open_postgres(url: URL, wait: float) -> Engine:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         if not connection.get_execution_options().get(READS_ONLY, False):
-            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {wait * 1000:.0f}")
+            connection.execute(_LIMITS, {"wait": _ms(wait), "frozen": _ms(FROZEN_AFTER)})
 
     return engine
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.0f}ms"
 
 
 def _give_up(url: URL) -> dict[str, int]:

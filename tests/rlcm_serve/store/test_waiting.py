@@ -12,11 +12,13 @@ import pytest
 from sqlalchemy import select, update
 
 from rlcm_serve.errors import DatabaseBusy, DatabaseRefused
+from rlcm_serve.store.connection import engines
 from rlcm_serve.store.connection.engines import LOOK_WITHIN, FileIdentity
 from rlcm_serve.store.connection.faults import Fault
 from rlcm_serve.store.connection.threads import READERS
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.schema.version import SCHEMA_VERSION, SchemaVersion
+from tests.rlcm_serve.postgres import PostgresServer
 
 WAIT = 0.2
 LONG = 5.0
@@ -44,6 +46,28 @@ def test_a_writer_waits_so_long_and_says_that_another_one_writes(impatient: Data
     assert "another process is writing" in busy.value.public
     assert str(impatient.url.database) not in busy.value.public
     write(impatient)
+
+
+def test_a_process_that_freezes_while_it_writes_to_postgres_stops_the_others_not_for_long(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it goes on, it gets an error of the database, and can write again."""
+    monkeypatch.setattr(engines, "FROZEN_AFTER", WAIT)
+    others_wrote = False
+
+    def freeze(database: Database) -> None:
+        nonlocal others_wrote
+        with database.session() as session:
+            session.execute(update(SchemaVersion).values(version=SCHEMA_VERSION))
+            write(database)
+            others_wrote = True
+            session.scalars(select(SchemaVersion.version)).all()
+
+    with closing(Database(postgres.new_database(), LONG)) as database:
+        with pytest.raises(DatabaseRefused, match="idle-in-transaction"):
+            freeze(database)
+        assert others_wrote
+        write(database)
 
 
 def test_whoever_waits_for_sqlite_looks_the_more_often_the_longer_it_waits(tmp_path: Path) -> None:
