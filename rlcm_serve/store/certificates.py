@@ -13,9 +13,9 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -105,6 +105,7 @@ class CertificateStore:
         self._database = database
         self._serves = serves
         self._files: dict[str, tuple[Certificate, str]] = {}
+        self._read = _ReadCertificates()
         self._warned: set[str] = set()
         self._reports = StoredReports()
         self.threads = database.threads
@@ -165,27 +166,16 @@ class CertificateStore:
         """
         with self._database.reading() as session:
             rows = {row.id: row for row in session.scalars(select(StoredCertificate))}
+            self._read.forget_all_but(rows)
             known = self._known(rows.values())
             added = {id_: rows[id_].added if id_ in rows else None for id_ in known}
             past = Withdrawals(session, lambda: ((one, added[id_]) for id_, one in known.items()))
-            certificates = self._active(session, identities, past).served if identities else []
-            active = {certificate.id for certificate in certificates}
-            fits = {id_: _fit(certificate, identities) for id_, certificate in known.items()}
-            reasons = {id_: one.reason for id_, one in withdrawn(session).items()}
+            describe = self._describing(session, identities, past)
             kept = [
-                KeptCertificate(
+                describe(
                     certificate,
-                    origin=rows[id_].origin if id_ in rows else self._files[id_][1],
-                    added=added[id_],
-                    active=id_ in active,
-                    misfit=fits[id_].misfit,
-                    profiles=fits[id_].profiles,
-                    verified=self._evidence.verified(session, certificate),
-                    refusal=self._evidence.refusal(session, certificate)
-                    # What was activated before its slot's withdrawal is served.
-                    or (None if id_ in active else past.objection(certificate, added[id_])),
-                    withdrawn=reasons.get(id_),
-                    voided=fits[id_].voided,
+                    rows[id_].origin if id_ in rows else self._files[id_][1],
+                    added[id_],
                 )
                 for id_, certificate in known.items()
             ]
@@ -206,10 +196,11 @@ class CertificateStore:
         Raises:
             NotFound: there is no such certificate.
         """
-        for kept in self.all(identities):
-            if kept.certificate.id == id_:
-                return kept
-        raise _unknown(id_)
+        with self._database.reading() as session:
+            certificate, origin = self._find(session, id_)
+            row = session.get(StoredCertificate, id_)
+            describe = self._describing(session, identities, self._past(session))
+            return describe(certificate, origin, None if row is None else row.added)
 
     def report(self, id_: str) -> ReportData:
         """The report data of a certificate, from the database or the file beside the certificate.
@@ -278,7 +269,8 @@ class CertificateStore:
             if row is not None and row.state != STORED:
                 return row.state == WITHDRAWN
             rows = select(StoredCertificate).where(StoredCertificate.state == ACTIVE)
-            if any(slot in slots_of(one) for one in _readable(session.scalars(rows)).values()):
+            active = self._read.readable(session.scalars(rows)).values()
+            if any(slot in slots_of(one) for one in active):
                 return True
             after = self._database.now(session) - SERVED_ELSEWHERE
             given = AnswerRow.certificate == digest, AnswerRow.started > after
@@ -327,13 +319,14 @@ class CertificateStore:
             SignatureRefused: a signature is demanded, and it has none of a trusted key.
             NotRestoring: it cannot take a withdrawn one's place: `Restoring.objection`.
         """
+        self.require_activable(id_, identities)  # reads what it takes before others must wait
         with self._writing, self._database.session() as session:
             self._take_turns(session)
             if require is not None:
                 require(session)
             certificate = self._activable(session, id_, identities)
             self._stop_pooled(session, certificate, identities)
-            for other in _active_in(session, slot_of(certificate)):
+            for other in self._active_in(session, slot_of(certificate)):
                 other.state = STORED
             session.flush()  # before another becomes active
             self._set_state(session, id_, ACTIVE)
@@ -375,6 +368,34 @@ class CertificateStore:
             restore(session, certificate.digest, by, self._database.now(session))
             return self._guarantees(session, identities)
 
+    def _describing(
+        self, session: Session, identities: Sequence[EngineIdentity] | None, past: Withdrawals
+    ) -> Callable[[Certificate, str, float | None], KeptCertificate]:
+        """What makes an entry of a certificate, its origin, and the time at which it was added."""
+        served = self._active(session, identities, past).served if identities else []
+        active = {certificate.id for certificate in served}
+        lost = withdrawn(session)
+
+        def describe(certificate: Certificate, origin: str, added: float | None) -> KeptCertificate:
+            fit, is_active = _fit(certificate, identities), certificate.id in active
+            reason = lost.get(certificate.id)
+            return KeptCertificate(
+                certificate,
+                origin,
+                added,
+                is_active,
+                misfit=fit.misfit,
+                profiles=fit.profiles,
+                verified=self._evidence.verified(session, certificate),
+                refusal=self._evidence.refusal(session, certificate)
+                # What was activated before its slot's withdrawal is served.
+                or (None if is_active else past.objection(certificate, added)),
+                withdrawn=None if reason is None else reason.reason,
+                voided=fit.voided,
+            )
+
+        return describe
+
     def _activable(
         self, session: Session, id_: str, identities: Sequence[EngineIdentity]
     ) -> Certificate:
@@ -408,6 +429,13 @@ class CertificateStore:
             if is_pooled and other.id not in lost and is_of_kind_beside(other, certificate):
                 self._set_state(session, other.id, WITHDRAWN)
 
+    def _active_in(self, session: Session, slot: str) -> list[StoredCertificate]:
+        """The active rows of a slot, also those stored under another one by an earlier release."""
+        active = select(StoredCertificate).where(StoredCertificate.state == ACTIVE)
+        rows = session.scalars(active).all()
+        alike = {id_ for id_, one in self._read.readable(rows).items() if slot_of(one) == slot}
+        return [row for row in rows if row.slot == slot or row.id in alike]
+
     def _take_turns(self, session: Session) -> None:
         """Waits for other processes that write certificates; SQLite has one writer anyway."""
         if not self._database.is_sqlite:
@@ -430,7 +458,7 @@ class CertificateStore:
 
     def _known(self, rows: Iterable[StoredCertificate]) -> dict[str, Certificate]:
         """By id, the certificates of the files and of rows."""
-        return {id_: one for id_, (one, _) in self._files.items()} | _readable(rows)
+        return {id_: one for id_, (one, _) in self._files.items()} | self._read.readable(rows)
 
     def _past(self, session: Session) -> Withdrawals:
         def known() -> Iterable[tuple[Certificate, float | None]]:
@@ -444,7 +472,7 @@ class CertificateStore:
         """The certificate and its origin."""
         if row := session.get(StoredCertificate, id_):
             try:
-                return _parsed(row.content), row.origin
+                return self._read.certificate(row), row.origin
             except CertificateError as error:
                 raise NotFound(f"the stored certificate {id_} is refused: {error}") from error
         if id_ in self._files:
@@ -480,14 +508,12 @@ class CertificateStore:
         """
         if not self._serves:
             return _Chosen([], [], {})
-        decided = {row.id: row for row in session.scalars(select(StoredCertificate))}
-        activated = _readable(row for row in decided.values() if row.state == ACTIVE)
+        states = select(StoredCertificate.id).where(StoredCertificate.state != STORED)
+        decided = {*session.scalars(states)}
+        rows = select(StoredCertificate).where(StoredCertificate.state == ACTIVE)
+        activated = self._read.readable(session.scalars(rows))
         fitting = [one for one in activated.values() if _fit(one, identities).profiles]
-        files = [
-            certificate
-            for id_, (certificate, _) in self._files.items()
-            if not (id_ in decided and decided[id_].state in (ACTIVE, WITHDRAWN))
-        ]
+        files = [one for id_, (one, _) in self._files.items() if id_ not in decided]
         chosen = _Chosen([], [], {})
         taken: set[str] = set()
         void = {one.id for one in (*fitting, *files) if _fit(one, identities).voided}
@@ -511,21 +537,47 @@ def _unknown(id_: str) -> NotFound:
     return NotFound(f"there is no certificate {id_!r}: GET /certificates lists all certificates")
 
 
-@lru_cache(maxsize=256)
-def _parsed(content: str) -> Certificate:
-    """A stored certificate; kept, as reading one takes up to .1 s and a list reads them all."""
-    return Certificate.from_json(json.loads(content))
+class _ReadCertificates:
+    """The certificates of rows, each read once: that takes up to .3 s, and a list needs them all.
 
+    It holds about three times the bytes of what is stored.
+    """
 
-def _readable(rows: Iterable[StoredCertificate]) -> dict[str, Certificate]:
-    """The certificates by id; one that an earlier release took and this one refuses is left out."""
-    found = {}
-    for row in rows:
-        try:
-            found[row.id] = _parsed(row.content)
-        except CertificateError as error:
-            _log.warning("the stored certificate %s is refused: %s", row.id, error)
-    return found
+    def __init__(self) -> None:
+        self._of_row: dict[str, tuple[bytes, Certificate]] = {}
+
+    @property
+    def ids(self) -> set[str]:
+        """Of the certificates that it holds."""
+        return {*self._of_row}
+
+    def certificate(self, row: StoredCertificate) -> Certificate:
+        """The certificate of a row.
+
+        Raises:
+            CertificateError: an earlier release took it, and this one refuses it.
+        """
+        digest = sha256(row.content.encode()).digest()
+        known, certificate = self._of_row.get(row.id, (None, None))
+        if certificate is None or known != digest:
+            certificate = Certificate.from_json(json.loads(row.content))
+            self._of_row[row.id] = digest, certificate
+        return certificate
+
+    def readable(self, rows: Iterable[StoredCertificate]) -> dict[str, Certificate]:
+        """The certificates by id; one that is refused is left out."""
+        found = {}
+        for row in rows:
+            try:
+                found[row.id] = self.certificate(row)
+            except CertificateError as error:
+                _log.warning("the stored certificate %s is refused: %s", row.id, error)
+        return found
+
+    def forget_all_but(self, ids: Container[str]) -> None:
+        """Forgets the certificates that are no longer stored."""
+        for id_ in [one for one in self.ids if one not in ids]:
+            self._of_row.pop(id_, None)
 
 
 def _row(certificate: Certificate, origin: str, slot: str, state: str) -> StoredCertificate:
@@ -537,13 +589,6 @@ def _row(certificate: Certificate, origin: str, slot: str, state: str) -> Stored
         slot=slot,
         state=state,
     )
-
-
-def _active_in(session: Session, slot: str) -> list[StoredCertificate]:
-    """The active rows of a slot, also those stored under another one by an earlier release."""
-    rows = session.scalars(select(StoredCertificate).where(StoredCertificate.state == ACTIVE)).all()
-    alike = {id_ for id_, one in _readable(rows).items() if slot_of(one) == slot}
-    return [row for row in rows if row.slot == slot or row.id in alike]
 
 
 def _rivals(files: Sequence[Certificate]) -> dict[str, str | None]:

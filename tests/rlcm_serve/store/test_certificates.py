@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
 
 from calibration import FULL_BUDGET, Certificate, ExitPolicy, Kind
 from calibration.certificate.wording import covers, does_not_cover
@@ -23,11 +24,11 @@ from rlcm_serve.signing import (
     write_key_pair,
 )
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from rlcm_serve.store.certificate_table import ACTIVE, StoredCertificate
+from rlcm_serve.store.certificate_table import ACTIVE, STORED, StoredCertificate
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
-from tests.rlcm_serve.store.test_restoring import withdraw
+from tests.rlcm_serve.store.test_restoring import fitted, withdraw
 
 OTHER_ENGINE = replace(IDENTITY, model="m1")
 FACTUAL = replace(IDENTITY, facts=EngineFacts(dtype="float32"))
@@ -98,22 +99,93 @@ def test_an_added_certificate_is_stored_and_not_active(database: Database) -> No
     assert kept.added is not None
 
 
-def test_a_stored_certificate_is_parsed_once(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the certificates that were read from JSON."""
+    ids, read = [], Certificate.from_json
+
+    def noted(data: dict[str, Any]) -> Certificate:
+        made = read(data)
+        ids.append(made.id)
+        return made
+
+    monkeypatch.setattr(Certificate, "from_json", noted)
+    return ids
+
+
+def stored(database: Database, count: int) -> list[Certificate]:
+    """So many certificates of one procedure, stored at once."""
+    made = [certificate({0.1: ExitPolicy(lambda_high=0.9 - 0.001 * n)}) for n in range(count)]
+    CertificateStore(database).add(made[0], "upload")
+    with database.session() as session:
+        (first,) = session.scalars(select(StoredCertificate))
+        session.add_all(
+            StoredCertificate(
+                id=one.id,
+                content=json.dumps(one.to_json()),
+                origin=first.origin,
+                added=first.added,
+                slot=first.slot,
+                state=STORED,
+            )
+            for one in made[1:]
+        )
+    return made
+
+
+def test_a_stored_certificate_is_parsed_once_however_many_there_are(
+    database: Database, parsed: list[str]
 ) -> None:
-    store, made = CertificateStore(database), of_one(alpha=0.123)
-    store.add(made, "upload")
-    parsed = []
-    read = Certificate.from_json
-
-    def counted(data: dict[str, Any]) -> Certificate:
-        parsed.append(data)
-        return read(data)
-
-    monkeypatch.setattr(Certificate, "from_json", counted)
+    ids = {made.id for made in stored(database, 300)}
+    store = CertificateStore(database)
     for _ in range(3):
-        assert [kept.certificate for kept in store.all([IDENTITY])] == [made]
-    assert len(parsed) <= 1, "another database may have held it before"
+        assert {kept.certificate.id for kept in store.all([IDENTITY])} == ids
+    assert sorted(parsed) == sorted(ids)
+
+
+def test_for_one_certificate_no_other_is_parsed_unless_it_is_active(
+    database: Database, parsed: list[str]
+) -> None:
+    active, wanted, other = stored(database, 3)
+    CertificateStore(database).activate(active.id, [IDENTITY])
+    parsed.clear()
+    store = CertificateStore(database)
+    assert store.kept(wanted.id, [IDENTITY]) in store.all([IDENTITY])
+    assert sorted(parsed) == sorted([active.id, wanted.id, other.id])
+    for id_ in (wanted.id, active.id):
+        parsed.clear()
+        kept = CertificateStore(database).kept(id_, [IDENTITY])
+        assert (kept.certificate.id, kept.active) == (id_, id_ == active.id)
+        assert set(parsed) == {active.id, id_}
+
+
+def test_a_certificate_that_is_no_longer_stored_is_forgotten(database: Database) -> None:
+    store, (kept, deleted) = CertificateStore(database), stored(database, 2)
+    assert len(store.all([IDENTITY])) == 2
+    with database.session() as session:
+        session.execute(delete(StoredCertificate).where(StoredCertificate.id == deleted.id))
+    assert [one.certificate.id for one in store.all([IDENTITY])] == [kept.id]
+    assert store._read.ids == {kept.id}
+
+
+def test_certificates_are_read_before_an_activation_holds_up_other_writers(
+    database: Database, parsed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a withdrawal all of them count, and reading many takes long."""
+    withdraw(database, stored(database, 3)[0])
+    fresh = fitted(0.01, 0.5)
+    CertificateStore(database).add(fresh, "upload")
+    store, held = CertificateStore(database), CertificateStore._take_turns
+    before: list[str] = []
+
+    def take_turns(store: CertificateStore, session: Session) -> None:
+        held(store, session)
+        before.extend(parsed)
+
+    monkeypatch.setattr(CertificateStore, "_take_turns", take_turns)
+    parsed.clear()
+    assert store.activate(fresh.id, [IDENTITY]).certificates == (fresh,)
+    assert (len(before), before) == (4, parsed)
 
 
 def test_an_activated_certificate_takes_the_place_of_the_file_and_outlives_a_restart(

@@ -13,10 +13,9 @@ from calibration import Certificate, ExitPolicy
 from rlcm_serve.core import Question
 from rlcm_serve.errors import Conflict
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from rlcm_serve.store import certificates
 from rlcm_serve.store.answers.table import WithdrawalRow
 from rlcm_serve.store.certificate_table import StoredCertificate
-from rlcm_serve.store.certificates import CertificateStore
+from rlcm_serve.store.certificates import CertificateStore, _ReadCertificates
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 
@@ -216,12 +215,13 @@ def test_a_list_parses_each_certificate_once_however_many_were_withdrawn(
         store.add(made, "upload")
     withdraw(database, several[0])
     parsed: list[str] = []
+    read = _ReadCertificates.certificate
 
-    def counted(content: str) -> Certificate:
-        parsed.append(content)
-        return Certificate.from_json(json.loads(content))
+    def counted(known: _ReadCertificates, row: StoredCertificate) -> Certificate:
+        parsed.append(row.id)
+        return read(known, row)
 
-    monkeypatch.setattr(certificates, "_parsed", counted)
+    monkeypatch.setattr(_ReadCertificates, "certificate", counted)
     kept = {one.certificate.id: one for one in store.all([IDENTITY])}
     assert len(parsed) == len(set(parsed)) == len(several)
     assert all("was withdrawn" in str(kept[one.id].refusal) for one in several[1:])
