@@ -82,8 +82,15 @@ _OF_SQLITE = {
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: DAMAGED,
 }
-_OF_POSTGRES = {"55P03": BUSY, "53100": FULL, "25006": READ_ONLY, "XX001": DAMAGED}
-"""By SQLSTATE: lock not available, disk full, read-only transaction, data corrupted."""
+_OF_POSTGRES = {
+    "55P03": BUSY,  # lock not available
+    "40P01": BUSY,  # deadlock
+    "40001": BUSY,  # serialization failure
+    "53100": FULL,
+    "25006": READ_ONLY,
+    "XX001": DAMAGED,
+}
+"""By SQLSTATE."""
 _FAILURES = (OperationalError, InterfaceError, InternalError)
 
 

@@ -2,15 +2,19 @@
 
 import errno
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from sqlalchemy import text
 
 from rlcm_serve.errors import DatabaseBusy, DatabaseRefused, StorageFull
 from rlcm_serve.store.connection import faults
 from rlcm_serve.store.connection.faults import Fault, fault_of, storing
 from rlcm_serve.store.database import Database
+from tests.rlcm_serve.postgres import PostgresServer
 
 
 def error_of(file: Path, *statements: str, read_only: bool = False) -> sqlite3.Error:
@@ -46,6 +50,38 @@ def test_each_fault_of_a_file_has_its_name(file: Path) -> None:
         assert fault_of(error_of(file, WRITE)) is faults.BUSY
     file.write_bytes(b"no database" * 1000)
     assert fault_of(error_of(file, WRITE)) is faults.DAMAGED
+
+
+def test_two_writers_of_postgres_that_wait_for_each_other_are_busy(
+    postgres: PostgresServer,
+) -> None:
+    with closing(Database(postgres.new_database())) as database:
+        with database.session() as session:
+            session.execute(text("CREATE TABLE pair AS SELECT generate_series(1, 2) AS n"))
+        both, outcomes = threading.Barrier(2), list[DatabaseRefused]()
+
+        def lock(*rows: int) -> None:
+            try:
+                with database.session() as session:
+                    session.execute(text(f"SELECT 1 FROM pair WHERE n = {rows[0]} FOR UPDATE"))
+                    both.wait()
+                    session.execute(text(f"SELECT 1 FROM pair WHERE n = {rows[1]} FOR UPDATE"))
+            except DatabaseRefused as error:
+                outcomes.append(error)
+
+        threads = [threading.Thread(target=lock, args=rows) for rows in ((1, 2), (2, 1))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    (outcome,) = outcomes
+    assert "deadlock detected" in str(outcome)
+    assert isinstance(outcome, DatabaseBusy)
+
+
+@pytest.mark.parametrize("state", ["40P01", "40001", "55P03"])
+def test_a_write_that_others_were_in_the_way_of_may_be_sent_again(state: str) -> None:
+    assert fault_of(SimpleNamespace(sqlstate=state)) is faults.BUSY
 
 
 @pytest.mark.parametrize("fault", [one for one in vars(faults).values() if isinstance(one, Fault)])
