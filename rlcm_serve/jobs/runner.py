@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -99,9 +100,10 @@ class JobRunner:
         except DatabaseRefused:
             raise
         except Conflict as error:  # its state is another process's by now
-            _log.warning("%s: another process goes on with it, or cancelled it", error)
+            _log.warning("%s: another process goes on with it, or cancelled or deleted it", error)
         except (RlcmError, CalibrationError) as error:
-            await self._fail(job, error)
+            with suppress(Conflict):  # deleted in the meantime
+                await self._fail(job, error)
 
     async def _record(self, job: Calibration) -> None:
         begun = job.state is JobState.RECORDING

@@ -288,21 +288,33 @@ class CalibrationStore:
                 )
 
     def log(self, job: Calibration, text: str) -> None:
-        """Adds a line to the job's log, and deletes the oldest beyond `LOG_LINES`."""
+        """Adds a line to the job's log, and deletes the oldest beyond `LOG_LINES`.
+
+        Raises:
+            Conflict: the job was deleted.
+        """
         with self._database.session() as session:
-            # Processes that write to one log take turns at this row.
-            row = select(CalibrationRow.number).where(CalibrationRow.number == job.number)
-            session.scalar(row.with_for_update())
+            _lock(session, job)  # so that processes that write to one log take turns
             _add_line(session, job, text)
 
     def keep_traces(self, job: Calibration, parquet: bytes) -> None:
-        """Stores the traces of the recordings, replacing those of an earlier attempt."""
+        """Stores the traces of the recordings, replacing those of an earlier attempt.
+
+        Raises:
+            Conflict: the job was deleted.
+        """
         with self._database.session() as session:
+            _lock(session, job)
             session.merge(TracesRow(job=job.number, parquet=parquet))
 
     def keep_of_kinds(self, job: Calibration, certificates: Mapping[str, str]) -> None:
-        """Notes the certificates of single kinds, ids by kind. A repetition changes nothing."""
+        """Notes the certificates of single kinds, ids by kind. A repetition changes nothing.
+
+        Raises:
+            Conflict: the job was deleted.
+        """
         with self._database.session() as session:
+            _lock(session, job)
             for kind, certificate in certificates.items():
                 row = KindCertificateRow(job=job.number, certificate=certificate, kind=kind)
                 session.merge(row)
@@ -413,6 +425,17 @@ def _move(
         .returning(CalibrationRow.number)
     )
     return found.scalar() is not None
+
+
+def _lock(session: Session, job: Calibration) -> None:
+    """Keeps a job from being changed and deleted by others until the transaction ends.
+
+    Raises:
+        Conflict: it was deleted. In SQLite, another one may have its number by now.
+    """
+    row = select(CalibrationRow.number).where(CalibrationRow.id == job.id)
+    if session.scalar(row.with_for_update()) is None:
+        raise Conflict(f"calibration {job.id} was deleted")
 
 
 def _add_line(session: Session, job: Calibration, text: str) -> None:

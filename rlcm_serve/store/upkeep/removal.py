@@ -58,6 +58,9 @@ def _delete_problems(database: Database, job: int, first: int) -> None:
 
 def _delete_row(database: Database, job: int) -> None:
     with database.session() as session:
+        # Whoever still writes to the job ends first, so that all it wrote is deleted.
+        row = select(CalibrationRow.number).where(CalibrationRow.number == job)
+        session.execute(row.with_for_update())
         session.execute(delete(TracesRow).where(TracesRow.job == job))
         session.execute(delete(KindCertificateRow).where(KindCertificateRow.job == job))
         session.execute(delete(LogRow).where(LogRow.job == job))

@@ -1,5 +1,7 @@
+import asyncio
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -247,6 +249,44 @@ def test_traces_are_kept_whole_and_the_last_ones_count(database: Database) -> No
         assert jobs.traces("cal_1") == parquet
     assert jobs.get("cal_1").has_traces
     assert jobs.all()[0].has_traces
+
+
+async def test_nothing_is_stored_of_a_job_that_another_process_deleted(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    job = recording_job(jobs)
+    jobs.cancel(job.id)
+    await delete_job(database, job)
+    recording_job(jobs, "cal_2")  # which may have the same number
+    for attempt in (
+        lambda: jobs.log(job, "a line"),
+        lambda: jobs.keep_traces(job, b"PAR1"),
+        lambda: jobs.keep_of_kinds(job, {"algebra": "571b667eda0c"}),
+    ):
+        with pytest.raises(Conflict, match="calibration cal_1 was deleted"):
+            attempt()
+    left = jobs.get("cal_2")
+    assert (left.log, left.has_traces, left.of_kinds) == ((), False, {})
+
+
+async def test_a_line_that_comes_while_a_job_is_deleted_is_deleted_too(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, add_line = CalibrationStore(database), calibrations._add_line
+    job = recording_job(jobs)
+    jobs.cancel(job.id)
+    begun = threading.Event()
+
+    def add_slowly(session: Session, job: Calibration, text: str) -> None:
+        begun.set()
+        time.sleep(0.5)
+        add_line(session, job, text)
+
+    monkeypatch.setattr(calibrations, "_add_line", add_slowly)
+    logging = asyncio.create_task(asyncio.to_thread(jobs.log, job, "a line"))
+    await asyncio.to_thread(begun.wait)
+    await delete_job(database, job)
+    await logging
+    assert jobs.all() == []
 
 
 def test_unknown_jobs_are_not_found(database: Database) -> None:
