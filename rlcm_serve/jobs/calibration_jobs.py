@@ -122,6 +122,8 @@ class CalibrationJobs:
     ) -> Calibration:
         """Queues a job, unless the same post has queued one already; `owner` is the key.
 
+        A repeated post is not checked again: what it names may have changed since.
+
         While the engine starts, problems are only checked when the job starts. Without problems, a
         job that replaces a certificate takes the audited questions since the withdrawal.
 
@@ -132,6 +134,10 @@ class CalibrationJobs:
             RequestRefused: as `extending` and `replacing`.
             Conflict, KeyReused, NotFound: as `CalibrationStore.create`.
         """
+        if post is not None:
+            earlier = await self._threads.read(self.store.of_post, post)
+            if earlier is not None:
+                return earlier
         if request.replaces is not None:
             request, profiles, setup, since = await self._threads.read(
                 replacing, self._certificates, self._service, request.replaces

@@ -98,6 +98,7 @@ class CalibrationStore:
     ) -> str:
         with self._database.session() as session:
             if post is not None:
+                session.execute(delete(PostRow).where(PostRow.until <= time.time()))
                 if (known := _job_of(session, post)) is not None:
                     return known
                 _keep_post(session, post, id_)
@@ -132,6 +133,17 @@ class CalibrationStore:
                 if one.kind is not None
             )
         return id_
+
+    def of_post(self, post: Post) -> Calibration | None:
+        """The job that an earlier post made; None for the first.
+
+        Raises:
+            KeyReused: the idempotency key of the post came with something else before.
+            NotFound: the job was deleted.
+        """
+        with self._database.reading() as session:
+            known = _job_of(session, post)
+        return None if known is None else self.get(known)
 
     def get(self, id_: str, caller: Caller = ANYONE) -> Calibration:
         """The job with this id, including its log.
@@ -392,12 +404,17 @@ def _extensions(session: Session) -> dict[str, str]:
 
 
 def _job_of(session: Session, post: Post) -> str | None:
-    """The id of the job that an earlier post made; None for the first. Forgets what is too old."""
-    session.execute(delete(PostRow).where(PostRow.until <= time.time()))
+    """The id of the job that an earlier post made; None for the first.
+
+    Raises:
+        KeyReused: the idempotency key of the post came with something else before.
+    """
     known = session.get(PostRow, post.place)
-    if known is not None and known.digest != post.digest:
+    if known is None or known.until <= time.time():
+        return None
+    if known.digest != post.digest:
         raise KeyReused
-    return None if known is None else known.job
+    return known.job
 
 
 def _keep_post(session: Session, post: Post, job: str) -> None:

@@ -15,7 +15,7 @@ from calibration import CertifiedLevel, ExitPolicy, InfeasibleLevel, read_traces
 from calibration.traces.probe_readings import READINGS_FILE, write_seen_problems
 from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine.restart import RestartPolicy
-from rlcm_serve.errors import NoReport, NotFound, RequestRefused
+from rlcm_serve.errors import KeyReused, NoReport, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs, calibration_jobs, runner
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.fitting import Fitted
@@ -28,7 +28,7 @@ from rlcm_serve.store.calibration_tables import CalibrationRow, LeaseRow
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.certificates import CertificateStore
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
+from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState, Post
 from rlcm_serve.store.running.leases import Leases
 from rlcm_serve.store.running.recording_rows import RecordingRows
 from tests.rlcm_serve.jobs.problem_engine import WRONG, ProblemEngine, problems
@@ -199,6 +199,18 @@ async def test_where_nothing_can_be_certified_the_job_is_done_and_says_why(
         assert f"alpha 0.2: not certified. {level.reason}" in told(job)
         assert "not activated: no level is certified" in told(job)
         assert here.service.guarantees.certificates == ()
+
+
+async def test_a_repeated_post_gets_its_job_whatever_has_changed_since(database: Database) -> None:
+    """The certificate is replaced, the extended job is deleted, or the engine starts again."""
+    here = Running(database, ProblemEngine(), FitLimits())
+    post = Post("place", "digest", 60)
+    job = here.jobs.store.create("cal_1", REQUEST, PROBLEMS, post=post)
+    for asked in (CalibrationRequest(extends="cal_0"), CalibrationRequest(replaces="571b667eda0c")):
+        assert await here.jobs.submit(asked, PROBLEMS, post=post) == job
+    with pytest.raises(KeyReused):
+        await here.jobs.submit(REQUEST, [], post=replace(post, digest="other"))
+    assert here.jobs.store.all() == [replace(job, log=())]
 
 
 async def test_problems_without_a_label_are_refused(database: Database) -> None:
