@@ -230,8 +230,7 @@ class CalibrationJobs:
                 await self._threads.read(self.store.require_deletable, job)
                 await delete_job(self._database, job)
                 return job
-            async with self._runner.ending:
-                await self._threads.write(self.store.cancel, id_)
+            await self._threads.write(self.store.cancel, id_)
             if (task := self._task_of(id_)) is not None:
                 task.cancel()
                 await asyncio.wait({task})

@@ -77,8 +77,6 @@ class JobRunner:
         self.pace = Pace()
         self.trouble: str | None = None
         """Why the running job waits for the database; None if it does not."""
-        self.ending = asyncio.Lock()
-        """Held while a certificate is stored and activated; no cancellation interrupts that."""
         self._logging = asyncio.Lock()  # keeps the log in order
         self._database, self._service = database, service
         self._threads = database.threads
@@ -213,8 +211,7 @@ class JobRunner:
                 await self._log(job, missing)
         if job.request.activate:
             await self._until_ready()
-        async with self.ending:
-            await self._finish(job, fitted)
+        await self._finish(job, fitted)
 
     async def _extended(self, job: Calibration) -> Extended | None:
         """What the job adds problems to; None if it does not.
@@ -246,30 +243,33 @@ class JobRunner:
         of_kinds = {one.about: one.id for one in made if one.about is not None}
         if of_kinds:
             await self._threads.write(self.jobs.keep_of_kinds, job, of_kinds)
-        if job.request.activate:
-            await self._activate_all(job, made)
-        await self._move_on(job, JobState.FITTING, JobState.DONE, certificate=made[0].id)
+        if not (job.request.activate and await self._activate(job, made)):
+            await self._move_on(job, JobState.FITTING, JobState.DONE, certificate=made[0].id)
 
-    async def _activate_all(self, job: Calibration, made: Sequence[Certificate]) -> None:
-        """Activates all of them, if any has a certified level.
+    async def _activate(self, job: Calibration, made: Sequence[Certificate]) -> bool:
+        """Activates all certificates and ends the job, if any certificate has a certified level.
 
+        One transaction does both, so a job that is cancelled has activated nothing.
         A kind whose own levels all failed needs its certificate, too: without it, its questions
         would be served under the one of all kinds.
+
+        Returns:
+            Whether it did; the log says why not.
+
+        Raises:
+            Conflict: another process has cancelled the job.
         """
         if not any(level.certified for one in made for level in one.levels):
             await self._log(job, "not activated: no level is certified")
-            return
-        for certificate in made:
-            await self._activate(job, certificate)
-
-    async def _activate(self, job: Calibration, certificate: Certificate) -> None:
-        still = partial(self.jobs.require, job=job, state=JobState.FITTING)
+            return False
+        lines = [f"{_named(one)} {one.id} is active" for one in made]
+        finish = partial(self.jobs.finish, job=job, certificate=made[0].id, lines=lines)
         try:
-            await activate(self._certificates, self._service, certificate.id, still)
+            await activate(self._certificates, self._service, [one.id for one in made], finish)
         except (CertificateMismatch, SignatureRefused, NotRestoring, NotReady, EngineDead) as error:
             await self._log(job, f"not activated: {error}")
-        else:
-            await self._log(job, f"{_named(certificate)} {certificate.id} is active")
+            return False
+        return True
 
     async def _move_on(
         self, job: Calibration, before: JobState, after: JobState, **values: str

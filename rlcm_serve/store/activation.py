@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from sqlalchemy.orm import Session
@@ -23,12 +23,12 @@ _log = logging.getLogger(__name__)
 async def activate(
     store: CertificateStore,
     service: Service,
-    id_: str,
-    require: Callable[[Session], None] | None = None,
+    ids: Sequence[str],
+    also: Callable[[Session], None] | None = None,
 ) -> None:
-    """Activates a certificate for all later questions, and for every later start.
+    """Activates certificates for all later questions, and for every later start: all or none.
 
-    The arguments are those of `CertificateStore.activate`; what `require` raises is raised, too.
+    The arguments are those of `CertificateStore.activate_all`; what `also` raises is raised, too.
 
     Raises:
         NotReady: no engine has started yet, so there is nothing to compare the certificate with.
@@ -39,7 +39,7 @@ async def activate(
     """
     async with store.changing:
         identities = service.guarantees.identities
-        service.use(await store.threads.write(store.activate, id_, identities, require))
+        service.use(await store.threads.write(store.activate_all, ids, identities, also))
 
 
 async def require_activable(store: CertificateStore, service: Service, id_: str) -> None:

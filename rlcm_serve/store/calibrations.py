@@ -243,14 +243,25 @@ class CalibrationStore:
         with self._database.session() as session:
             return _move(session, job, before, after, values)
 
-    def require(self, session: Session, job: Calibration, state: JobState) -> None:
-        """Returns if a job is in this state, and keeps it there until the transaction ends.
+    def finish(
+        self, session: Session, job: Calibration, certificate: str, lines: Sequence[str]
+    ) -> None:
+        """Ends a job that is fitting with its certificate, in the transaction of the caller.
+
+        Args:
+            session: of the transaction.
+            job: the job.
+            certificate: id of the result.
+            lines: the last ones of its log.
 
         Raises:
-            Conflict: it is in another one.
+            Conflict: it is in another state.
         """
-        if not _move(session, job, (state,), state):
-            raise Conflict(f"calibration {job.id} is no longer {state}")
+        result = {"certificate": certificate}
+        if not _move(session, job, (JobState.FITTING,), JobState.DONE, result):
+            raise Conflict(f"calibration {job.id} is no longer {JobState.FITTING}")
+        for line in lines:
+            _add_line(session, job, line)
 
     def cancel(self, id_: str) -> None:
         """Cancels a job. `delete_recordings` of `rlcm_serve.store.upkeep.removal` does the rest.

@@ -292,12 +292,7 @@ class CertificateStore:
         with self._database.reading() as session:
             self._activable(session, id_, identities)
 
-    def activate(
-        self,
-        id_: str,
-        identities: Sequence[EngineIdentity],
-        require: Callable[[Session], None] | None = None,
-    ) -> Guarantees:
+    def activate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:
         """Activates a certificate, which replaces any other one of its procedure.
 
         One for all kinds also replaces those of kinds that had too few problems for one of their
@@ -307,7 +302,6 @@ class CertificateStore:
         Args:
             id_: of the certificate.
             identities: of the engine.
-            require: raises if it must not be activated any more; called in the same transaction.
 
         Returns:
             The new active guarantees.
@@ -319,19 +313,39 @@ class CertificateStore:
             SignatureRefused: a signature is demanded, and it has none of a trusted key.
             NotRestoring: it cannot take a withdrawn one's place: `Restoring.objection`.
         """
-        self.require_activable(id_, identities)  # reads what it takes before others must wait
+        return self.activate_all([id_], identities)
+
+    def activate_all(
+        self,
+        ids: Sequence[str],
+        identities: Sequence[EngineIdentity],
+        also: Callable[[Session], None] | None = None,
+    ) -> Guarantees:
+        """Activates certificates one after another, as `activate` does: all of them or none.
+
+        Args:
+            ids: of the certificates.
+            identities: of the engine.
+            also: changes something else in the same transaction; if it raises, nothing changes.
+        """
+        for id_ in ids:
+            self.restoring(self.get(id_))  # reads what it takes before other writers must wait
         with self._writing, self._database.session() as session:
             self._take_turns(session)
-            if require is not None:
-                require(session)
-            certificate = self._activable(session, id_, identities)
-            self._stop_pooled(session, certificate, identities)
-            for other in self._active_in(session, slot_of(certificate)):
-                other.state = STORED
-            session.flush()  # before another becomes active
-            self._set_state(session, id_, ACTIVE)
-            end_rehearsal(session, certificate.digest, self._database.now(session))
+            for id_ in ids:
+                self._activate(session, id_, identities)
+            if also is not None:
+                also(session)
             return self._guarantees(session, identities)
+
+    def _activate(self, session: Session, id_: str, identities: Sequence[EngineIdentity]) -> None:
+        certificate = self._activable(session, id_, identities)
+        self._stop_pooled(session, certificate, identities)
+        for other in self._active_in(session, slot_of(certificate)):
+            other.state = STORED
+        session.flush()  # before another becomes active
+        self._set_state(session, id_, ACTIVE)
+        end_rehearsal(session, certificate.digest, self._database.now(session))
 
     def deactivate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:
         """Deactivates a certificate, also one from a file; another file may take its place.

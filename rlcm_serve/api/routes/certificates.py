@@ -182,7 +182,7 @@ async def activate_certificate(
     await require_activable(context.certificates, context.service, id_)
     levels = await levels_of(context, id_)  # before: whoever waits in vain has activated nothing
     if not dry_run:
-        await activate(context.certificates, context.service, id_)
+        await activate(context.certificates, context.service, [id_])
     rehearsal = await body_of(context, id_, levels)
     body = await _body(context, id_)
     return ActivationBody(**dict(body), activated=not dry_run, rehearsal=rehearsal)

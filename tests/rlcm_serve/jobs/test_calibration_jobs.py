@@ -15,7 +15,7 @@ from calibration import CertifiedLevel, ExitPolicy, InfeasibleLevel, read_traces
 from calibration.traces.probe_readings import READINGS_FILE, write_seen_problems
 from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine.restart import RestartPolicy
-from rlcm_serve.errors import KeyReused, NoReport, NotFound, RequestRefused
+from rlcm_serve.errors import Conflict, KeyReused, NoReport, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs, calibration_jobs, runner
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.fitting import Fitted
@@ -567,6 +567,28 @@ async def test_a_job_that_another_process_cancelled_activates_nothing(
         kept = here.store.all([IDENTITY])
         assert [one.active for one in kept] == ([] if step == "fit" else [False])
         assert here.service.guarantees.certificates == ()
+
+
+async def test_a_job_whose_certificate_is_active_cannot_be_cancelled(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process tries it as soon as the certificate is active."""
+    there, activate = CalibrationStore(database), runner.activate
+    outcomes: list[Conflict] = []
+
+    async def cancelled_after(*args: Any, **named: Any) -> None:
+        await activate(*args, **named)
+        (job,) = there.all()
+        with pytest.raises(Conflict) as refused:
+            there.cancel(job.id)
+        outcomes.append(refused.value)
+
+    monkeypatch.setattr(runner, "activate", cancelled_after)
+    async with running(database) as here:
+        job = await here.run(replace(REQUEST, activate=True))
+        assert job.state is JobState.DONE
+        assert [one.id for one in here.service.guarantees.certificates] == [job.certificate]
+    assert "is done: only an unfinished job can be cancelled" in str(outcomes[0])
 
 
 async def test_an_ended_job_is_deleted_and_its_certificate_stays(database: Database) -> None:

@@ -212,6 +212,24 @@ def test_activating_one_ends_the_other_of_its_procedure(database: Database) -> N
         assert active(store) == {made.id}
 
 
+def test_several_are_activated_together_or_not_at_all(database: Database) -> None:
+    store, first, second = CertificateStore(database), of_one(), of_four()
+    elsewhere = of(OTHER_ENGINE)
+    for made in (first, second, elsewhere):
+        store.add(made, "upload")
+    with pytest.raises(CertificateMismatch, match="model"):
+        store.activate_all([first.id, elsewhere.id], [IDENTITY])
+
+    def refuse(session: Session) -> None:
+        raise Conflict("the job was cancelled")
+
+    with pytest.raises(Conflict, match="was cancelled"):
+        store.activate_all([first.id, second.id], [IDENTITY], refuse)
+    assert active(store) == set()
+    together = store.activate_all([first.id, second.id], [IDENTITY])
+    assert {*together.certificates} == {first, second}
+
+
 def test_after_a_deactivation_the_file_is_served_again(database: Database, tmp_path: Path) -> None:
     store, made = CertificateStore(database), of_one(0.05)
     file = saved(of_one(), tmp_path)
