@@ -159,7 +159,7 @@ class CalibrationStore:
                 raise _unknown(id_)
             (done,) = _done(session, [row.number])
             log = _last_lines(session, row.number, LOG_LINES)
-            job = self._read(row, owner, done, _has_traces(session, row.number), log)
+            job = self._read(row, done, _has_traces(session, row.number), log)
             return replace(job, of_kinds=_of_kinds(session, row.number))
 
     def all(self, limit: int = 100, caller: Caller = ANYONE) -> list[Calibration]:
@@ -168,7 +168,7 @@ class CalibrationStore:
         A job that cannot be read is left out; the log says so once.
         """
         latest = (
-            select(CalibrationRow, OwnerRow)
+            select(CalibrationRow)
             .outerjoin(OwnerRow, OwnerRow.id == CalibrationRow.id)
             .order_by(CalibrationRow.number.desc())
             .limit(limit)
@@ -176,12 +176,12 @@ class CalibrationStore:
         if not caller.may(Scope.ADMIN):
             latest = latest.where(OwnerRow.key == caller.key_id)
         with self._database.reading() as session:
-            rows = session.execute(latest).all()
-            finished = _done(session, [row.number for row, _ in rows])
+            rows = session.scalars(latest).all()
+            finished = _done(session, [row.number for row in rows])
             jobs = []
-            for (row, owner), done in zip(rows, finished, strict=True):
+            for row, done in zip(rows, finished, strict=True):
                 with suppress(UnreadableJob):
-                    jobs.append(self._read(row, owner, done, _has_traces(session, row.number)))
+                    jobs.append(self._read(row, done, _has_traces(session, row.number)))
             return jobs
 
     def latest(self, jobs: int, lines: int, caller: Caller = ANYONE) -> list[Calibration]:
@@ -362,7 +362,6 @@ class CalibrationStore:
     def _read(
         self,
         row: CalibrationRow,
-        owner: OwnerRow | None,
         done: int,
         has_traces: bool,
         log: Sequence[LogLine] = (),
@@ -373,7 +372,7 @@ class CalibrationStore:
             UnreadableJob: another release made it.
         """
         try:
-            return _calibration(row, owner, done, has_traces, log)
+            return _calibration(row, done, has_traces, log)
         except (TypeError, ValueError, LookupError, RequestRefused) as error:
             unreadable = UnreadableJob(row.id, error)
             if row.id not in self._warned:
@@ -516,7 +515,6 @@ def _has_traces(session: Session, job: int) -> bool:
 
 def _calibration(
     row: CalibrationRow,
-    owner: OwnerRow | None,
     done: int,
     has_traces: bool,
     log: Sequence[LogLine],
@@ -538,5 +536,4 @@ def _calibration(
         error=row.error,
         has_traces=has_traces,
         log=log,
-        owner=None if owner is None else owner.key,
     )

@@ -255,7 +255,6 @@ class Calibration:
         error: why the job failed.
         has_traces: whether the traces can be downloaded.
         log: the last lines of the log; empty in lists of jobs.
-        owner: the id of the key that started it; None without keys.
     """
 
     id: str
@@ -272,7 +271,6 @@ class Calibration:
     error: str | None
     has_traces: bool
     log: Sequence[LogLine] = ()
-    owner: str | None = None
     of_kinds: Mapping[str, str] = field(default_factory=dict)
 
     @property
