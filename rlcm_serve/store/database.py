@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event, inspect, select, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -111,6 +112,10 @@ class Database:
         if self.is_sqlite:  # all processes are on one host
             return time.time()
         return float(session.scalar(_NOW) or 0)
+
+    def insert(self, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
+        """An INSERT that can say what to do with a row that is there already."""
+        return (sqlite.insert if self.is_sqlite else postgresql.insert)(table)
 
     @contextmanager
     def _transaction(self, engine: Engine) -> Iterator[Session]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.unanswered.table import SecretRow
@@ -23,8 +21,7 @@ def shared_secret(database: Database, name: str) -> bytes:
         known = session.scalar(stored)
     if known is not None:
         return known
-    dialect: Any = sqlite if database.is_sqlite else postgresql
     row = {"name": name, "secret": secrets.token_bytes(32)}
     with database.session() as session:  # another process may have made it in the meantime
-        session.execute(dialect.insert(SecretRow).on_conflict_do_nothing(), row)
+        session.execute(database.insert(SecretRow).on_conflict_do_nothing(), row)
         return session.scalars(stored).one()

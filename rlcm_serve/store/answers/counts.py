@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import bindparam, func, select, tuple_
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.store.answers.table import UNLABELLED, UNREAD, AnswerRow, LabelCountsRow
@@ -35,8 +34,7 @@ class LabelCounts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        dialect: Any = sqlite if database.is_sqlite else postgresql
-        self._insert = dialect.insert(LabelCountsRow).on_conflict_do_nothing()
+        self._insert = database.insert(LabelCountsRow).on_conflict_do_nothing()
 
     def locked(self, session: Session, levels: Iterable[Level]) -> dict[Level, LabelCountsRow]:
         """The counts of these levels, to be changed in this transaction.

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import BigInteger, Select, bindparam, cast, delete, func, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.monitoring.advance import Monitor
@@ -74,8 +73,7 @@ class StoredMonitors:
         self.shadow_counts = ShadowCounts(database)
         self._database = database
         self._unusable: set[tuple[str, float, MonitorKind]] = set()
-        dialect: Any = sqlite if database.is_sqlite else postgresql
-        self._insert = dialect.insert(MonitorRow).on_conflict_do_nothing()
+        self._insert = database.insert(MonitorRow).on_conflict_do_nothing()
 
     def register(self, watched: Sequence[Watched]) -> None:
         """Adds monitors; those that are there stay as they are."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import and_, func, or_, select, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.errors import DatabaseRefused
@@ -94,9 +93,8 @@ class StoredAnswers:
         self._texts = texts
         self._counts = LabelCounts(database)
         self._shadow_counts = ShadowCounts(database)
-        dialect: Any = sqlite if database.is_sqlite else postgresql
-        self._insert = dialect.insert(AnswerRow).on_conflict_do_nothing(index_elements=["id"])
-        insert_draws = dialect.insert(ShadowRow).on_conflict_do_nothing()
+        self._insert = database.insert(AnswerRow).on_conflict_do_nothing(index_elements=["id"])
+        insert_draws = database.insert(ShadowRow).on_conflict_do_nothing()
         columns = ShadowRow.certificate, ShadowRow.alpha, ShadowRow.share, ShadowRow.drawn
         self._insert_draws = insert_draws.returning(*columns)
 
@@ -115,8 +113,9 @@ class StoredAnswers:
             levels = ((level_of(one.certificate, one.alpha), one.due) for one in drawn.values())
             self._counts.add(session, levels)
             if draws := self._draws(answers):
-                new = session.execute(self._insert_draws, draws)
-                self._shadow_counts.draw(session, (((c, a), *draw) for c, a, *draw in new))
+                rows_drawn = session.execute(self._insert_draws, draws)
+                new = (((row.certificate, row.alpha), row.share, row.drawn) for row in rows_drawn)
+                self._shadow_counts.draw(session, new)
 
     def find(self, ids: Sequence[str], caller: Caller) -> dict[str, KnownAnswer]:
         """The answers with these ids that the caller may label."""

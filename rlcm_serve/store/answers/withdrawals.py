@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.errors import Conflict
@@ -41,8 +39,7 @@ def withdraw(
         below: the policies of smaller levels serve on; None for the full budget. Of several
             withdrawals of a certificate the strictest counts.
     """
-    dialect: Any = sqlite if database.is_sqlite else postgresql
-    adding = dialect.insert(WithdrawalRow).on_conflict_do_nothing()
+    adding = database.insert(WithdrawalRow).on_conflict_do_nothing()
     row = {
         "certificate": certificate,
         "slot": slot,

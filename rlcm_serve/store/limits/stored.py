@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.admission.budgets import Claim, Settled, filled
@@ -23,7 +22,7 @@ class StoredBudgets:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert: Any = (sqlite if database.is_sqlite else postgresql).insert(BudgetRow)
+        self._insert = database.insert(BudgetRow)
 
     async def settle(self, claims: Sequence[Claim]) -> list[Settled]:
         """As `Budgets.settle`."""

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row, Select, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.errors import NotFound
@@ -47,12 +46,11 @@ class StoredRehearsals:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        dialect: Any = sqlite if database.is_sqlite else postgresql
         # One statement: processes that start together may not see each other's row.
-        self._start = dialect.insert(RehearsalRow).on_conflict_do_update(
+        self._start = database.insert(RehearsalRow).on_conflict_do_update(
             index_elements=["certificate"], set_={"ended": None}
         )
-        self._insert = dialect.insert(RehearsedRow).on_conflict_do_nothing()
+        self._insert = database.insert(RehearsedRow).on_conflict_do_nothing()
 
     def start(self, digest: str, by: str | None) -> None:
         """Starts or resumes a rehearsal; earlier answers stay in its figures."""

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from rlcm_serve.errors import Conflict
 from rlcm_serve.recording.problems import LabelledProblem
@@ -29,7 +28,6 @@ class RecordingRows:
         self._database, self._job = database, job
         self._ids = [problem.id for problem in problems]
         self._index = {id_: index for index, id_ in enumerate(self._ids)}
-        self._insert = sqlite.insert if database.is_sqlite else postgresql.insert
 
     def keys(self) -> set[Key]:
         """The keys of all finished recordings."""
@@ -58,7 +56,7 @@ class RecordingRows:
             if state != JobState.RECORDING:
                 raise Conflict(f"calibration {self._job.id} is {state}: it records nothing more")
             session.execute(
-                self._insert(RecordingRow)
+                self._database.insert(RecordingRow)
                 .values(
                     job=self._job.number,
                     problem=self._index[recording.problem_id],

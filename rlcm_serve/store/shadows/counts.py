@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import select, text, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.monitoring.losses import GRACE
@@ -29,8 +28,7 @@ class ShadowCounts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        dialect: Any = sqlite if database.is_sqlite else postgresql
-        new = dialect.insert(ShadowCountsRow)
+        new = database.insert(ShadowCountsRow)
         self._add = new.on_conflict_do_update(
             index_elements=["certificate", "alpha"],
             set_={name: getattr(ShadowCountsRow, name) + new.excluded[name] for name in _COUNTED},

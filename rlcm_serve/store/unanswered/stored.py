@@ -10,10 +10,8 @@ import hmac
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import Any
 
 from sqlalchemy import bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from rlcm_serve.solving.unanswered import UnansweredQuestions
@@ -56,8 +54,7 @@ class StoredUnanswered(UnansweredQuestions):
         self._clock = clock
         self._most = most
         self._added = count()
-        dialect: Any = sqlite if database.is_sqlite else postgresql
-        adding = dialect.insert(UnansweredRow)
+        adding = database.insert(UnansweredRow)
         self._insert = adding.on_conflict_do_update(
             index_elements=[UnansweredRow.digest], set_={"asked": adding.excluded.asked}
         )
