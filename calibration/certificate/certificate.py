@@ -191,13 +191,18 @@ class Certificate:
         for level in listed:
             if isinstance(level, CertifiedLevel):
                 return level
-        served = [level.alpha for level in self.levels if level.certified]
+        served = [level.alpha for level in self.certified_levels]
         raise InfeasibleAlpha(
             alpha,
             reason=_why_none(listed),
             smallest_served=min(served, default=None),
             smallest_certifiable=self.smallest_certifiable_alpha,
         )
+
+    @property
+    def certified_levels(self) -> tuple[CertifiedLevel, ...]:
+        """The levels that are certified, by rising alpha."""
+        return tuple(level for level in self.levels if isinstance(level, CertifiedLevel))
 
     def require_traces(self, recorded: Fingerprint | None) -> None:
         """Refuse traces with another fingerprint than the certificate.

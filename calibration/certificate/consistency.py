@@ -439,7 +439,7 @@ def _check_shares(made: Certificate, level: CertifiedLevel, name: str) -> None:
 
 def _check_between_levels(made: Certificate) -> None:
     """One policy has one set of figures; the full budget is the same for all policies."""
-    certified = [level for level in made.levels if isinstance(level, CertifiedLevel)]
+    certified = made.certified_levels
     by_policy: dict[object, CertifiedLevel] = {}
     for level in certified:
         first = by_policy.setdefault(level.policy, level)
@@ -456,7 +456,7 @@ def _check_smallest_alpha(made: Certificate) -> None:
     """It is a certified alpha, or a bound that a test without any loss can give."""
     field, value = "smallest_certifiable_alpha", made.smallest_certifiable_alpha
     _require_number(field, value, 0, 1)
-    certified = [level.alpha for level in made.levels if level.certified]
+    certified = [level.alpha for level in made.certified_levels]
     if value in certified or made.p_value is PValue.CLT or made.label_share is not None:
         return
     alphas = [level.alpha for level in made.levels]

@@ -6,7 +6,7 @@ from typing import Any
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.design import Design
-from calibration.certificate.levels import CertifiedLevel, InfeasibleLevel
+from calibration.certificate.levels import InfeasibleLevel
 from calibration.errors import CalibrationError
 from calibration.metrics.share_intervals import shares_over_problems
 from calibration.policy.exit_rule import ExitPolicy, ExitReason
@@ -154,7 +154,7 @@ def replay_certificate(
     """
     traces = certificate.problems_of(traces)
     risk = resolve_risk(certificate, risk)
-    certified = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
+    certified = certificate.certified_levels
     policies = [level.policy for level in certified]
     how = risk, certificate.procedure, certificate.groups
     found = iter(evaluate(policies, traces, *how) if policies else ())

@@ -272,7 +272,7 @@ class _Recount:
         it, or no limit allowed the policy (`allowed_T`).
         """
         made = self._certificate
-        certified = [level.alpha for level in made.levels if level.certified]
+        certified = [level.alpha for level in made.certified_levels]
         numbers = range(len(made.levels))
         now = min(certified + [self._first_certifiable(number, allowed_T) for number in numbers])
         former = min(certified + [self._first_bound(number) for number in numbers])

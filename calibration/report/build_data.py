@@ -8,7 +8,6 @@ import numpy as np
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.evaluate import Evaluation
-from calibration.certificate.levels import CertifiedLevel
 from calibration.certificate.report_data import (
     EXIT_EDGES,
     FigureTexts,
@@ -123,7 +122,7 @@ def _figures(
     certificate: Certificate, measured: Measured, traces: Traces
 ) -> dict[float, LevelFigures]:
     """The figures of each certified level, by its alpha."""
-    policies = [one.policy for one in certificate.levels if isinstance(one, CertifiedLevel)]
+    policies = [one.policy for one in certificate.certified_levels]
     found = [
         (level.alpha, level.evaluation) for level in measured.levels if level.evaluation is not None
     ]
@@ -138,7 +137,7 @@ def _figures(
 
 def _references(certificate: Certificate, traces: Traces) -> dict[float, Reference]:
     """What live readings of each certified level are compared with, by its alpha."""
-    levels = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
+    levels = certificate.certified_levels
     found = references(certificate, [level.policy for level in levels], traces)
     return {level.alpha: one for level, one in zip(levels, found, strict=True)}
 

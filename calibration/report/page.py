@@ -59,7 +59,7 @@ def plates(summary: Summary) -> Iterator[Plate]:
 
 def promise(certificate: Certificate) -> str:
     """What is promised, in one or two sentences."""
-    alphas = [rate(level.alpha) for level in certificate.levels if level.certified]
+    alphas = [rate(level.alpha) for level in certificate.certified_levels]
     if not alphas:
         levels = listed([rate(level.alpha) for level in certificate.levels], "or")
         return f"Nothing is promised: no policy is certified at a risk of {levels}."

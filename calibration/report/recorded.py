@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration.certificate.certificate import Certificate
-from calibration.certificate.levels import CertifiedLevel
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.policy.exit_search import find_exits
 from calibration.policy.voting import NO_ANSWER
@@ -50,7 +49,7 @@ def choose_recorded(
         None if the risk is not `selective`, if a question has several samples, if no level is
         certified, or if there are fewer than `QUESTIONS` problems.
     """
-    policies = [one.policy for one in certificate.levels if isinstance(one, CertifiedLevel)]
+    policies = [one.policy for one in certificate.certified_levels]
     wanted = certificate.risk == SELECTIVE.name and certificate.procedure.samples == 1
     if not wanted or not policies or traces.n_problems < QUESTIONS:
         return None

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from calibration import Certificate, ExitPolicy, ExitReason, step
-from calibration.certificate.levels import CertifiedLevel
 from calibration.policy.exit_rule import INITIAL_STATE, answers_at_end
 from calibration.traces.fingerprint import Fingerprint
 from rlcm_serve.evidence.chains import chains_in, parse, segments_of
@@ -91,7 +90,7 @@ def replay_records(certificate: Certificate, folder: Path) -> LiveReplay:
         CertificateMismatch: the certificate has no fingerprint.
         ValueError: a record was changed; the message names the file.
     """
-    certified = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
+    certified = certificate.certified_levels
     found = {level.alpha: ReplayedLevel(level.alpha) for level in certified}
     fitted = fitted_on(certificate)
     engines: dict[str, Fingerprint] = {}  # those with the readings of the certificate's

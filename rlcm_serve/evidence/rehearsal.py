@@ -50,7 +50,7 @@ def replayed(certificate: Certificate, prepared: Prepared, solution: Solution) -
     is_like_calibration = is_familiar(identity, solution.familiarity)
     if not (solution.samples and is_like_calibration) or how.departures_from(certificate):
         return []
-    levels = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
+    levels = certificate.certified_levels
     return [_level(certificate, level, solution.samples, solution) for level in levels]
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from calibration import SELECTIVE, Certificate
-from calibration.certificate.levels import CertifiedLevel
 from calibration.certificate.report_data import LevelFigures, ReportData, report_data_path
 from calibration.errors import CertificateError
 from calibration.traces.recorded import RecordedSeries
@@ -52,9 +50,7 @@ def _read(file: Path, given: frozenset[str] | None) -> dict[str, Any] | None:
 
 
 def _body(certificate: Certificate, report: ReportData, recorded: RecordedSeries) -> dict[str, Any]:
-    levels: Sequence[CertifiedLevel] = [
-        one for one in certificate.levels if isinstance(one, CertifiedLevel)
-    ]
+    levels = certificate.certified_levels
     figures = {
         one.alpha: one.test if recorded.on_test else one.calibration for one in report.levels
     }

@@ -126,7 +126,7 @@ class Withdrawn(NamedTuple):
         """
         if self.below is None:
             return None
-        certified = [one for one in certificate.levels if isinstance(one, CertifiedLevel)]
+        certified = certificate.certified_levels
         alarmed = [one.policy for one in certified if one.alpha == self.below]
         most = min(alpha, self.below)
         smaller = (one for one in certified if one.alpha <= most and one.policy not in alarmed)
@@ -391,7 +391,7 @@ def _level(certificate: Certificate, alpha: float) -> CertifiedLevel:
         raise Infeasible(
             alpha=alpha,
             smallest_certifiable=error.smallest_certifiable,
-            certified=tuple(level.alpha for level in certificate.levels if level.certified),
+            certified=tuple(level.alpha for level in certificate.certified_levels),
             why=str(error),
         ) from error
 

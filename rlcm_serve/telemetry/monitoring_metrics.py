@@ -152,8 +152,7 @@ def _expected(served: Sequence[Certificate]) -> Iterator[Metric]:
     levels = [
         ((certificate.id, certificate.risk, f"{level.alpha:g}"), level)
         for certificate in served
-        for level in certificate.levels
-        if isinstance(level, CertifiedLevel)
+        for level in certificate.certified_levels
     ]
     expected: dict[str, tuple[str, Callable[[CertifiedLevel], float | None]]] = {
         "alpha": ("The risk that the level promises at most.", lambda level: level.alpha),

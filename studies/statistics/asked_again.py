@@ -28,7 +28,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibration import CertifiedLevel, Traces, certify, read_traces
+from calibration import Traces, certify, read_traces
 from calibration.files import write_text
 from calibration.simulation.replay import outcomes
 from studies.smoke import study_parser
@@ -143,7 +143,7 @@ def certified_asks(traces: Traces, split: int, problems: int) -> dict[float, Ask
     problems_P = np.arange(traces.n_problems)
     fitted, asked = (traces.select(np.isin(problems_P, half)) for half in (order[::2], order[1::2]))
     certificate = certify(fitted, alphas=ALPHAS)
-    levels = [level for level in certificate.levels if isinstance(level, CertifiedLevel)]
+    levels = certificate.certified_levels
     came = outcomes(asked, [level.policy for level in levels])
     wrong_DT = came.answered_DT & ~came.correct_DT
     shape = asked.n_problems, ROLLOUTS

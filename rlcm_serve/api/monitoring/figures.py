@@ -91,7 +91,7 @@ def _monitored(
     guarantee: Guarantee = "given" if void is None else "void"
     if lost is not None:
         guarantee = "withdrawn" if lost.restored is None else "restored"
-    known = {one.alpha: one for one in certificate.levels if isinstance(one, CertifiedLevel)}
+    known = {one.alpha: one for one in certificate.certified_levels}
     since = None if lost is None else lost.restored or lost.since
     return MonitoredCertificate(
         id=certificate.id,

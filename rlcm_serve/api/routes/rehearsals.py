@@ -7,7 +7,6 @@ from contextlib import suppress
 
 from fastapi import APIRouter
 
-from calibration.certificate.levels import CertifiedLevel
 from rlcm_serve.api.access import MayAdminister, keyed, require_admin, require_metrics
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.monitoring.rehearsals import Rehearsals
@@ -76,7 +75,7 @@ async def levels_of(context: Context, id_: str) -> Sequence[LevelRehearsed]:
     if context.rehearsals is None:
         return ()
     await context.rehearsals.written()
-    alphas = [one.alpha for one in certificate.levels if isinstance(one, CertifiedLevel)]
+    alphas = [one.alpha for one in certificate.certified_levels]
     return await threads.read(context.rehearsals.stored.levels, certificate.digest, alphas)
 
 

@@ -120,7 +120,7 @@ def _fit(
 
 
 def _policies(certificate: Certificate) -> list[ExitPolicy]:
-    return [one.policy for one in certificate.levels if isinstance(one, CertifiedLevel)]
+    return [one.policy for one in certificate.certified_levels]
 
 
 def _around(certificate: Certificate, traces: Traces) -> list[Intervals]:

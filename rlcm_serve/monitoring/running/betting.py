@@ -13,7 +13,6 @@ from typing import Any, NoReturn, TypeVar
 import httpx
 
 from calibration.certificate.certificate import Certificate
-from calibration.certificate.levels import CertifiedLevel
 from rlcm_serve.errors import DatabaseRefused, NoReport, NotFound, NotReady
 from rlcm_serve.monitoring.advance import Monitor, advance, alarm_text
 from rlcm_serve.monitoring.audit import AuditDraw
@@ -256,7 +255,7 @@ class Betting:
                 report = self._certificates.report(certificate.id)
             except (NoReport, NotFound):
                 report = None
-            levels = [one for one in certificate.levels if isinstance(one, CertifiedLevel)]
+            levels = certificate.certified_levels
             for level in levels:
                 reference = reference_of(certificate, level, report)
                 for what in kinds_of(certificate.risk, shadows=self._settings.shadow_share > 0):

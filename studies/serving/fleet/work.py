@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibration import FULL_BUDGET, Certificate, ExitPolicy, Traces
-from calibration.certificate.levels import CertifiedLevel
 from calibration.policy.exit_search import find_exits
 from calibration.policy.vote_stop import vote_stop
 from calibration.policy.voting import NO_ANSWER, Vote, confidence_vote, is_answered
@@ -39,9 +38,7 @@ def under_certificate(traces: Traces, certificate: Certificate, alpha: float) ->
     Raises:
         ValueError: the level is not certified.
     """
-    policies = {
-        one.alpha: one.policy for one in certificate.levels if isinstance(one, CertifiedLevel)
-    }
+    policies = {one.alpha: one.policy for one in certificate.certified_levels}
     policy, fitted = policies.get(alpha), certificate.fingerprint
     if policy is None or fitted is None:
         raise ValueError(f"alpha {alpha} is not certified")
