@@ -1,11 +1,18 @@
 """Files that are written completely or not at all."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, is_durable: bool = False) -> None:
     """Writes UTF-8. At any time, other readers see either the old content or the new one.
+
+    Args:
+        path: of the file.
+        text: its content.
+        is_durable: return once it is on disk. A crash of the machine leaves the old file or the
+            new one then.
 
     Raises:
         OSError: the file cannot be written; the old file is unchanged.
@@ -13,10 +20,27 @@ def write_text(path: Path, text: str) -> None:
     partial = path.with_name(f"{path.name}.partial")
     try:
         partial.write_text(text, "utf-8")
+        if is_durable:
+            flush(partial)  # before it gets its name: that may reach the disk first
         partial.replace(path)
+        if is_durable:
+            flush(path.parent)
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
         if error.filename is not None:  # of the partial file
             error.filename = str(path)
         raise
+
+
+def flush(path: Path) -> None:
+    """Returns once this file, or the names in this folder, are on disk.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

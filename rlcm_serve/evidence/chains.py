@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibration.canonical import canonical_json
+from calibration.files import write_text
 from rlcm_serve.errors import SignatureRefused
 from rlcm_serve.evidence.records import now, sealed
 from rlcm_serve.signing import Envelope, enveloped
@@ -77,34 +78,9 @@ def head_path(segment: Path) -> Path:
 def write_head(segment: Path, sequence: int, digest: str, key: Ed25519PrivateKey | None) -> Head:
     """Closes a segment."""
     head = Head(segment.parent.name, sequence, digest, now())
-    _write(head_path(segment), enveloped(canonical_json(asdict(head)), HEAD_TYPE, key))
+    envelope = enveloped(canonical_json(asdict(head)), HEAD_TYPE, key)
+    write_text(head_path(segment), envelope.to_text(), is_durable=True)
     return head
-
-
-def _write(path: Path, envelope: Envelope) -> None:
-    """Returns once the file is on disk. A crash of the machine leaves the old file or the new one.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(envelope.to_text(), "utf-8")
-    flush(partial)  # before it gets its name: that may reach the disk first
-    partial.replace(path)
-    flush(path.parent)
-
-
-def flush(path: Path) -> None:
-    """Returns once this file, or the names in this folder, are on disk.
-
-    Raises:
-        OSError: they cannot be written.
-    """
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def read_head(path: Path, kind: str = HEAD_TYPE) -> tuple[Head, Envelope]:
@@ -245,7 +221,8 @@ def cut(chain: Path, before: str, key: Ed25519PrivateKey | None, *, keep_last: b
         old.append((segment, head))
     if old:
         payload = canonical_json(asdict(old[-1][1]))
-        _write(chain / CUT, enveloped(payload, CUT_TYPE, key))
+        envelope = enveloped(payload, CUT_TYPE, key)
+        write_text(chain / CUT, envelope.to_text(), is_durable=True)
     for segment, _ in old:
         segment.unlink()
         head_path(segment).unlink()

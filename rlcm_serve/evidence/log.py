@@ -20,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibration.files import flush
 from rlcm_serve.errors import EvidenceUnavailable, SignatureRefused
 from rlcm_serve.evidence import chains
 from rlcm_serve.evidence.records import (
@@ -220,7 +221,7 @@ class EvidenceLog:
         segment = chains.segment_path(self.chain, self._sequence + 1)
         file = os.open(segment, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         try:
-            chains.flush(self.chain)  # otherwise a crash may lose the file with all its records
+            flush(self.chain)  # otherwise a crash may lose the file with all its records
         except OSError:
             os.close(file)
             raise

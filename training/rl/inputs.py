@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model
 from rlcm_serve.evaluation.grading import Grader
 from rlcm_serve.recording.problems import plain_text
 from training.errors import TrainingRefused
-from training.rl.folder import Digests
+from training.rl.folder import Digests, check_inputs, remember
 from training.rl.problems import TrainingProblems, load_held_out, load_problems
 from training.rl.settings import RunSettings
 from training.rl.trainer.forced_answers import Thinking
@@ -75,6 +76,20 @@ def read_inputs(settings: RunSettings, grader: Grader) -> RunInputs:
     _check_number(len(problems.problems), settings.rollouts.prompts)
     _check_held_out(problems, held_out)
     return _fitting(inputs)
+
+
+def begin(inputs: RunInputs, out: Path) -> None:
+    """Creates a run's folder, and keeps in it what a later session must not change.
+
+    Reads all weights of the base model.
+
+    Raises:
+        TrainingRefused: the run began with other files of the base model.
+    """
+    base = {"base_model": inputs.files.model_digest()}
+    check_inputs(base, out)
+    out.mkdir(parents=True, exist_ok=True)
+    remember(inputs.settings, {**inputs.digests, **base}, out)
 
 
 def _longest_prompt(

@@ -29,9 +29,8 @@ from training.rl.folder import (
     has_ended,
     last_checkpoint,
     last_session,
-    remember,
 )
-from training.rl.inputs import RunInputs, read_inputs
+from training.rl.inputs import RunInputs, begin, read_inputs
 from training.rl.settings import LoraSettings, RunSettings
 from training.rl.trainer.colocated import (
     cpu_arguments,
@@ -84,9 +83,7 @@ def _train(prepared: Prepared, last: Path | None, out: Path, console: Console, r
     from training.rl.progress import ShowProgress
 
     if rank == 0:
-        base = {"base_model": prepared.files.model_digest()}
-        check_inputs(base, out)
-        remember(prepared.settings, {**prepared.digests, **base}, out)
+        begin(prepared, out)
     progress = ShowProgress(console)
     with output_to(out / f"engine-{rank}.log"):
         trainer = make_trainer(prepared, progress)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from calibration.files import write_text
-from training.rl.folder import remember
-from training.rl.inputs import RunInputs
+from training.rl.inputs import RunInputs, begin
 from training.rl.problems import TrainingProblems
 from training.verl.overrides import AGENT_LOOPS, HELD_OUT, PROBLEMS
 from training.verl.recipe import TABLE
@@ -19,10 +18,12 @@ _LOOPS = f"""\
 
 
 def write_folder(inputs: RunInputs, out: Path) -> None:
-    """Writes what the processes of the run read."""
-    out.mkdir(parents=True, exist_ok=True)
-    base = {"base_model": inputs.files.model_digest()}
-    remember(inputs.settings, {**inputs.digests, **base}, out)
+    """Writes what the processes of the run read.
+
+    Raises:
+        TrainingRefused: as `begin`.
+    """
+    begin(inputs, out)
     write_text(out / AGENT_LOOPS, _LOOPS)
     _write_problems(inputs, inputs.problems, out / PROBLEMS, held_out=False)
     if inputs.held_out is not None:

@@ -52,7 +52,7 @@ def train(
     check_folder(settings, out)
     with grader_named("math") as grader:
         inputs = read_inputs(settings, grader)
-    check_inputs({**inputs.digests, "base_model": inputs.files.model_digest()}, out)
+    check_inputs(inputs.digests, out)
     overrides = [*hydra_overrides(inputs, out, cluster), *more]
     config = configuration(overrides)
     if not only_check:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+from calibration.files import flush
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.store.upkeep.check import check_file, read_only
 
@@ -46,7 +46,7 @@ def restore(backup: Path, target: Path) -> Path | None:
     _copy(backup, arriving)
     kept = _set_aside(target)
     arriving.replace(target)
-    _flush(target.parent)
+    flush(target.parent)
     return kept
 
 
@@ -57,7 +57,7 @@ def _copy(source: Path, target: Path) -> None:
             _stay_at_this_moment(reading)
             reading.backup(writing, pages=_PAGES, sleep=0.01)
             writing.execute("PRAGMA journal_mode = DELETE")  # a single file, without a log
-        _flush(target)
+        flush(target)
         _require_faultless(target)
     except BaseException:
         target.unlink(missing_ok=True)
@@ -116,11 +116,3 @@ def _set_aside(target: Path) -> Path | None:
         if beside.exists():
             beside.rename(kept.with_name(kept.name + ending))
     return kept
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
