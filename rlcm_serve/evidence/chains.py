@@ -11,14 +11,16 @@ import fcntl
 import json
 import os
 import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibration.canonical import canonical_json
-from calibration.files import write_text
+from calibration.files import flush, write_text
 from rlcm_serve.errors import SignatureRefused
 from rlcm_serve.evidence.records import now, sealed
 from rlcm_serve.signing import Envelope, enveloped
@@ -49,6 +51,17 @@ class Head:
     sequence: int
     hash: str
     time: str
+
+    def __post_init__(self) -> None:
+        """Checks the types of its fields, which come from a file.
+
+        Raises:
+            TypeError: one is of another type.
+        """
+        for name, value in asdict(self).items():
+            wanted = int if name == "sequence" else str
+            if type(value) is not wanted:
+                raise TypeError(f"its {name} is {value!r}")
 
 
 def chains_in(folder: Path) -> list[Path]:
@@ -161,6 +174,24 @@ def named_by(chain: Path) -> list[Head]:
                 after = parse(file.readline(LONGEST_LINE)).get("after") or []
             return [Head(**one) for one in (after if isinstance(after, list) else [after])]
     return []
+
+
+def begin(folder: Path) -> tuple[Path, int]:
+    """Makes a chain in this folder, for this user only, and marks it as being written.
+
+    Other processes see it only once it is marked.
+
+    Returns:
+        The chain, and the file descriptor of its mark: see `lock`.
+    """
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+    chain = folder / f"{stamp}-{secrets.token_hex(4)}"
+    unseen = folder / f".{chain.name}"
+    unseen.mkdir(mode=0o700, parents=True)
+    marked = lock(unseen)
+    unseen.rename(chain)
+    flush(folder)
+    return chain, marked
 
 
 def lock(chain: Path) -> int:

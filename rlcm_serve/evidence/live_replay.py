@@ -113,13 +113,17 @@ def replay_records(certificate: Certificate, folder: Path) -> LiveReplay:
 def _records(folder: Path) -> Iterator[dict[str, Any]]:
     for chain in chains_in(folder):
         for segment in segments_of(chain):
-            with segment.open("rb") as lines:
+            try:
+                lines = segment.open("rb")
+            except FileNotFoundError:  # the service has deleted it in the meantime
+                continue
+            with lines:
                 for line in lines:
                     if not line.endswith(b"\n"):
                         break  # of a process that was killed, or that is writing now
                     try:
                         yield parse(line)
-                    except ValueError as error:
+                    except (ValueError, RecursionError) as error:
                         raise ValueError(f"{segment}: {error}") from error
 
 

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import os
 import queue
-import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -92,10 +91,7 @@ class EvidenceLog:
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         try:
             after = self._finish_others()
-            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-            self.chain = folder / f"{stamp}-{secrets.token_hex(4)}"
-            self.chain.mkdir(mode=0o700, parents=True)
-            self._lock = chains.lock(self.chain)
+            self.chain, self._lock = chains.begin(folder)
             self._open_segment()
             start = {
                 "kind": "start",

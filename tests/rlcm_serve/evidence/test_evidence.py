@@ -24,7 +24,7 @@ from rlcm_serve.evidence import verify as verifying
 from rlcm_serve.evidence.log import EvidenceLog
 from rlcm_serve.evidence.records import NOTHING, Answered, new_id, sealed, time_in
 from rlcm_serve.evidence.verify import ChainReport, verify
-from rlcm_serve.signing import TrustedKeys, load_signing_key, write_key_pair
+from rlcm_serve.signing import TrustedKeys, enveloped, load_signing_key, write_key_pair
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.command_line import Rlcm
 from tests.rlcm_serve.scripted_engine import IDENTITY
@@ -224,6 +224,25 @@ async def test_two_processes_write_apart(tmp_path: Path) -> None:
         assert [report.answers for report in whole(tmp_path)] == [5, 5]
 
 
+async def test_others_see_a_new_chain_once_it_is_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise another start may take it for one that is over, and this start fails."""
+    seen: list[list[Path]] = []
+
+    def marking(chain: Path) -> int:
+        seen.append(chains.chains_in(tmp_path))
+        return lock(chain)
+
+    lock = chains.lock
+    monkeypatch.setattr(chains, "lock", marking)
+    with closing(EvidenceLog(tmp_path)) as log:
+        assert seen == [[]]
+        with chains.unwritten(log.chain) as is_over:
+            assert not is_over
+    assert os.listdir(tmp_path) == [log.chain.name]
+
+
 async def test_old_segments_are_cut_and_a_signed_head_stays(tmp_path: Path) -> None:
     public, _ = write_key_pair(tmp_path / "signing.pem")
     key, folder = load_signing_key(tmp_path / "signing.pem"), tmp_path / "evidence"
@@ -336,6 +355,28 @@ async def test_a_start_skips_a_chain_whose_head_is_torn(
     assert whole(tmp_path)[0].head == good.head
     assert heads[0].exists()
     assert json.loads(heads[-1].read_bytes()).keys() == json.loads(before).keys()
+
+
+@pytest.mark.parametrize("changed", [{"sequence": "7"}, {"hash": []}, {"chain": {}}, {"time": 0}])
+async def test_a_head_with_a_field_of_another_type_is_none(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    with closing(EvidenceLog(tmp_path)) as log:
+        await keep(log, 1)
+    (old,) = whole(tmp_path)
+    fields = {"chain": old.chain, "sequence": old.head[0], "hash": old.head[1], "time": "-"}
+    envelope = enveloped(canonical_json(fields | changed), chains.HEAD_TYPE, None)
+    head = chains.head_path(chains.segments_of(log.chain)[0])
+    head.write_text(envelope.to_text())
+    (report,) = verify(tmp_path)
+    ((name, value),) = changed.items()
+    assert f"{head} is not the head of a chain (its {name} is {value!r})" in str(report.broken)
+    chain = tmp_path / "20990101T000000000000Z-00000000"
+    chain.mkdir()
+    start = {"kind": "start", "chain": chain.name, "after": [fields | changed]}
+    line, _ = sealed({**start, "sequence": 1, "previous": NOTHING})
+    chains.segment_path(chain, 1).write_bytes(line)
+    assert chains.named_by(chain) == []
 
 
 async def test_what_a_skipped_chain_names_is_named_again(tmp_path: Path) -> None:

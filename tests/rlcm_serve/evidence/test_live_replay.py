@@ -11,6 +11,8 @@ import pytest
 
 from calibration import Certificate, ExitPolicy, ExitReason
 from rlcm_serve.core import Question, Reading, Rollout, Sample, Solution
+from rlcm_serve.evidence import live_replay
+from rlcm_serve.evidence.chains import chains_in, segments_of
 from rlcm_serve.evidence.live_replay import ReplayedLevel, replay_records
 from rlcm_serve.evidence.log import EvidenceLog
 from rlcm_serve.evidence.records import Answered, new_id
@@ -119,6 +121,24 @@ def test_a_record_that_was_changed_is_named(tmp_path: Path) -> None:
     segment.write_text(segment.read_text().replace("0.95", "0.15"))
     with pytest.raises(ValueError, match="it was changed"):
         replay_records(certificate({0.1: SURE}), tmp_path)
+
+
+def test_a_segment_that_the_service_deletes_in_the_meantime_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = answered(sample(ExitReason.BUDGET, 0.3, 0.95))
+    kept(tmp_path, one)
+    kept(tmp_path, one)
+
+    def listed(chain: Path) -> list[Path]:
+        segments = segments_of(chain)
+        if chain == chains_in(tmp_path)[0]:
+            segments[0].unlink()
+        return segments
+
+    monkeypatch.setattr(live_replay, "segments_of", listed)
+    found = replay_records(certificate({0.1: SURE}), tmp_path)
+    assert found.levels[0].questions == 1
 
 
 def test_the_command_says_it_in_words(tmp_path: Path, rlcm: Rlcm) -> None:
