@@ -22,6 +22,7 @@ embedded: $(REPORTS) $(RESULTS) $(RUN)/embedded-sft-calibration.parquet $(RUN)/e
 		rm -rf rlcm_serve/models/$$model/certificates; \
 		cp -r $(SHIPPED:%=$(RUN)/$$model/%) rlcm_serve/models/$$model/; \
 	done
+	@cp $(MODEL)/training-problems.parquet rlcm_serve/models/embedded/
 	@$(BIN)/python -m studies.serving.live_risk --data $(RUN)/test-240-0.jsonl
 	@$(BIN)/python -m studies.serving.first_light
 
