@@ -28,7 +28,7 @@ async def activate(
 ) -> None:
     """Activates certificates for all later questions, and for every later start: all or none.
 
-    The arguments are those of `CertificateStore.activate_all`; what `also` raises is raised, too.
+    The arguments are those of `CertificateStore.activate`; what `also` raises is raised, too.
 
     Raises:
         NotReady: no engine has started yet, so there is nothing to compare the certificate with.
@@ -39,7 +39,7 @@ async def activate(
     """
     async with store.changing:
         identities = service.guarantees.identities
-        service.use(await store.threads.write(store.activate_all, ids, identities, also))
+        service.use(await store.threads.write(store.activate, ids, identities, also))
 
 
 async def require_activable(store: CertificateStore, service: Service, id_: str) -> None:

@@ -292,16 +292,23 @@ class CertificateStore:
         with self._database.reading() as session:
             self._activable(session, id_, identities)
 
-    def activate(self, id_: str, identities: Sequence[EngineIdentity]) -> Guarantees:
-        """Activates a certificate, which replaces any other one of its procedure.
+    def activate(
+        self,
+        ids: Sequence[str],
+        identities: Sequence[EngineIdentity],
+        also: Callable[[Session], None] | None = None,
+    ) -> Guarantees:
+        """Activates certificates one after another: all of them or none.
 
-        One for all kinds also replaces those of kinds that had too few problems for one of their
-        own this time: the certificates of two fits do not hold together. Such a one stays if its
-        guarantee was withdrawn. Its rehearsal ends: from now on the answers are its own.
+        Each replaces any other one of its procedure. One for all kinds also replaces those of kinds
+        that had too few problems for one of their own this time: the certificates of two fits do
+        not hold together. Such a one stays if its guarantee was withdrawn. The rehearsal of each
+        ends: from now on the answers are its own.
 
         Args:
-            id_: of the certificate.
+            ids: of the certificates.
             identities: of the engine.
+            also: changes something else in the same transaction; if it raises, nothing changes.
 
         Returns:
             The new active guarantees.
@@ -312,21 +319,6 @@ class CertificateStore:
                 another one of its procedure; nothing changes.
             SignatureRefused: a signature is demanded, and it has none of a trusted key.
             NotRestoring: it cannot take a withdrawn one's place: `Restoring.objection`.
-        """
-        return self.activate_all([id_], identities)
-
-    def activate_all(
-        self,
-        ids: Sequence[str],
-        identities: Sequence[EngineIdentity],
-        also: Callable[[Session], None] | None = None,
-    ) -> Guarantees:
-        """Activates certificates one after another, as `activate` does: all of them or none.
-
-        Args:
-            ids: of the certificates.
-            identities: of the engine.
-            also: changes something else in the same transaction; if it raises, nothing changes.
         """
         for id_ in ids:
             self.restoring(self.get(id_))  # reads what it takes before other writers must wait

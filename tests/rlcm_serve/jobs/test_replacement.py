@@ -115,7 +115,7 @@ async def test_a_certificate_of_another_budget_than_the_profiles_is_not_fitted_a
         shorter = replace(fitted, max_tokens=budget)
         old = certificate({0.2: ExitPolicy(lambda_high=0.9)}, fingerprint=shorter)
         here.store.add(old, "uploaded")
-        here.service.use(here.store.activate(old.id, here.service.guarantees.identities))
+        here.service.use(here.store.activate([old.id], here.service.guarantees.identities))
         withdraw(database, old)
         with pytest.raises(RequestRefused, match=f"`rlcm collect --max-tokens {budget}`"):
             await here.jobs.submit(CalibrationRequest(replaces=old.id), SECOND)

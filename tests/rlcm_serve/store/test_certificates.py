@@ -58,7 +58,7 @@ def test_a_service_that_serves_none_leaves_what_others_activate_alone(database: 
     made, others = of_one(), CertificateStore(database)
     own = CertificateStore(database, serves=False)
     own.add(made, "a test")
-    others.activate(made.id, [IDENTITY])
+    others.activate([made.id], [IDENTITY])
     assert active(others) == {made.id}
     assert own.load([IDENTITY], []).certificates == own.current([IDENTITY]).certificates == ()
     assert active(own) == set()
@@ -147,7 +147,7 @@ def test_for_one_certificate_no_other_is_parsed_unless_it_is_active(
     database: Database, parsed: list[str]
 ) -> None:
     active, wanted, other = stored(database, 3)
-    CertificateStore(database).activate(active.id, [IDENTITY])
+    CertificateStore(database).activate([active.id], [IDENTITY])
     parsed.clear()
     store = CertificateStore(database)
     assert store.kept(wanted.id, [IDENTITY]) in store.all([IDENTITY])
@@ -184,7 +184,7 @@ def test_certificates_are_read_before_an_activation_holds_up_other_writers(
 
     monkeypatch.setattr(CertificateStore, "_take_turns", take_turns)
     parsed.clear()
-    assert store.activate(fresh.id, [IDENTITY]).certificates == (fresh,)
+    assert store.activate([fresh.id], [IDENTITY]).certificates == (fresh,)
     assert (len(before), before) == (4, parsed)
 
 
@@ -196,8 +196,8 @@ def test_an_activated_certificate_takes_the_place_of_the_file_and_outlives_a_res
     store.load([IDENTITY], [file])
     store.add(better, "upload")
     store.add(four, "upload")
-    assert store.activate(better.id, [IDENTITY]).certificates == (better,)
-    assert {*store.activate(four.id, [IDENTITY]).certificates} == {better, four}
+    assert store.activate([better.id], [IDENTITY]).certificates == (better,)
+    assert {*store.activate([four.id], [IDENTITY]).certificates} == {better, four}
     again = CertificateStore(database)
     assert {*again.load([IDENTITY], [file]).certificates} == {better, four}
     assert active(again) == {better.id, four.id}
@@ -208,7 +208,7 @@ def test_activating_one_ends_the_other_of_its_procedure(database: Database) -> N
     for made in (first, second):
         store.add(made, "upload")
     for made in (first, second, second, first):
-        assert store.activate(made.id, [IDENTITY]).certificates == (made,)
+        assert store.activate([made.id], [IDENTITY]).certificates == (made,)
         assert active(store) == {made.id}
 
 
@@ -218,15 +218,15 @@ def test_several_are_activated_together_or_not_at_all(database: Database) -> Non
     for made in (first, second, elsewhere):
         store.add(made, "upload")
     with pytest.raises(CertificateMismatch, match="model"):
-        store.activate_all([first.id, elsewhere.id], [IDENTITY])
+        store.activate([first.id, elsewhere.id], [IDENTITY])
 
     def refuse(session: Session) -> None:
         raise Conflict("the job was cancelled")
 
     with pytest.raises(Conflict, match="was cancelled"):
-        store.activate_all([first.id, second.id], [IDENTITY], refuse)
+        store.activate([first.id, second.id], [IDENTITY], refuse)
     assert active(store) == set()
-    together = store.activate_all([first.id, second.id], [IDENTITY])
+    together = store.activate([first.id, second.id], [IDENTITY])
     assert {*together.certificates} == {first, second}
 
 
@@ -235,7 +235,7 @@ def test_after_a_deactivation_the_file_is_served_again(database: Database, tmp_p
     file = saved(of_one(), tmp_path)
     store.load([IDENTITY], [file])
     store.add(made, "upload")
-    store.activate(made.id, [IDENTITY])
+    store.activate([made.id], [IDENTITY])
     assert store.deactivate(made.id, [IDENTITY]).certificates == (of_one(),)
     with pytest.raises(Conflict, match="is not active"):
         store.deactivate(made.id, [IDENTITY])
@@ -250,7 +250,7 @@ def test_a_certificate_file_can_be_deactivated_and_activated_again(
     assert store.deactivate(made.id, [IDENTITY]).certificates == ()
     again = CertificateStore(database)
     assert again.load([IDENTITY], [file]).certificates == ()
-    assert again.activate(made.id, [IDENTITY]).certificates == (made,)
+    assert again.activate([made.id], [IDENTITY]).certificates == (made,)
     assert again.load([IDENTITY], [file]).certificates == (made,)
 
 
@@ -270,7 +270,7 @@ def test_two_files_of_one_procedure_are_refused_unless_one_was_activated(
     with pytest.raises(CertificateMismatch, match="for the same procedure"):
         store.load([IDENTITY], files)
     store.add(of_one(0.3), "upload")
-    store.activate(of_one(0.3).id, [IDENTITY])
+    store.activate([of_one(0.3).id], [IDENTITY])
     assert store.load([IDENTITY], files).certificates == (of_one(0.3),)
     with pytest.raises(CertificateMismatch, match="for the same procedure"):
         store.deactivate(of_one(0.3).id, [IDENTITY])
@@ -284,7 +284,7 @@ def test_of_two_files_of_one_procedure_none_is_served_once_another_process_deact
     files = [saved(of_one(0.1), tmp_path, "a.json"), saved(of_one(0.2), tmp_path, "b.json")]
     store, other = CertificateStore(database), CertificateStore(database)
     other.add(of_one(0.3), "upload")
-    other.activate(of_one(0.3).id, [IDENTITY])
+    other.activate([of_one(0.3).id], [IDENTITY])
     assert store.load([IDENTITY], files).certificates == (of_one(0.3),)
     other.deactivate(of_one(0.3).id, [IDENTITY])
     guarantees = store.current([IDENTITY])
@@ -299,7 +299,7 @@ def test_each_engine_has_its_own_activated_certificates(database: Database) -> N
     store = CertificateStore(database)
     for made, identity in ((here, IDENTITY), (there, OTHER_ENGINE)):
         store.add(made, "upload")
-        assert store.activate(made.id, [identity]).certificates == (made,)
+        assert store.activate([made.id], [identity]).certificates == (made,)
     assert store.load([IDENTITY], []).certificates == (here,)
     assert store.load([OTHER_ENGINE], []).certificates == (there,)
     misfits = {kept.certificate.id: kept.misfit for kept in store.all([IDENTITY])}
@@ -307,7 +307,7 @@ def test_each_engine_has_its_own_activated_certificates(database: Database) -> N
     assert "model: 'm1' here, 'm0' there" in (misfits[there.id] or "")
     assert {kept.misfit for kept in store.all(None)} == {None}
     with pytest.raises(CertificateMismatch, match="model"):
-        store.activate(there.id, [IDENTITY])
+        store.activate([there.id], [IDENTITY])
     assert active(store) == {here.id}
 
 
@@ -332,13 +332,13 @@ def test_engines_of_two_dtypes_share_a_database_and_each_serves_its_own(
     store = CertificateStore(database)
     for identity in (FACTUAL, HALF):
         store.add(of(identity), "job")
-    assert store.activate(of(FACTUAL).id, [FACTUAL]).given == {of(FACTUAL).id}
+    assert store.activate([of(FACTUAL).id], [FACTUAL]).given == {of(FACTUAL).id}
     voided = store.load([HALF], [])
     assert (voided.certificates, voided.given) == ((of(FACTUAL),), frozenset())
     by_file = CertificateStore(database).load([HALF], [saved(of(HALF), tmp_path)])
     assert by_file.certificates == (of(HALF),), "a file that gives a guarantee goes first"
     store.require_activable(of(HALF).id, [HALF])
-    assert store.activate(of(HALF).id, [HALF]).given == {of(HALF).id}
+    assert store.activate([of(HALF).id], [HALF]).given == {of(HALF).id}
     for identity in (FACTUAL, HALF):
         current = store.current([identity])
         assert current.certificates == (of(identity),)
@@ -349,10 +349,13 @@ def test_what_gives_no_guarantee_here_does_not_replace_what_does(database: Datab
     store = CertificateStore(database)
     for identity in (FACTUAL, HALF):
         store.add(of(identity), "job")
-    store.activate(of(FACTUAL).id, [FACTUAL])
-    for tried in (store.require_activable, store.activate):
+    store.activate([of(FACTUAL).id], [FACTUAL])
+    for tried in (
+        lambda: store.require_activable(of(HALF).id, [FACTUAL]),
+        lambda: store.activate([of(HALF).id], [FACTUAL]),
+    ):
         with pytest.raises(CertificateMismatch, match=r"have the guarantee of .*: dtype is"):
-            tried(of(HALF).id, [FACTUAL])
+            tried()
     assert store.current([FACTUAL]).given == {of(FACTUAL).id}
 
 
@@ -361,7 +364,7 @@ def test_of_certificates_that_are_void_here_one_is_served(database: Database) ->
     store = CertificateStore(database)
     for identity in (HALF, QUANTIZED):
         store.add(of(identity), "job")
-        store.activate(of(identity).id, [identity])
+        store.activate([of(identity).id], [identity])
     guarantees = store.load([FACTUAL], [])
     assert (len(guarantees.certificates), guarantees.given) == (1, frozenset())
 
@@ -377,7 +380,7 @@ def test_unknown_certificates_are_not_found(database: Database) -> None:
     for attempt in (
         lambda: store.get("nobody"),
         lambda: store.kept("nobody", [IDENTITY]),
-        lambda: store.activate("nobody", [IDENTITY]),
+        lambda: store.activate(["nobody"], [IDENTITY]),
         lambda: store.deactivate("nobody", [IDENTITY]),
     ):
         with pytest.raises(NotFound, match="no certificate 'nobody'"):
@@ -406,7 +409,7 @@ def test_a_forgery_that_an_earlier_release_took_is_neither_served_nor_in_the_way
     assert active(store) == {of_four().id}
     assert f"the stored certificate {forged.id} is refused: the certificate contr" in caplog.text
     with pytest.raises(NotFound, match=r"levels\[0\]\.p_value is 0\.9, and must be"):
-        store.activate(forged.id, [IDENTITY])
+        store.activate([forged.id], [IDENTITY])
 
 
 @pytest.fixture
@@ -449,7 +452,7 @@ def test_traces_say_more_than_a_signature_and_both_outlive_a_restart(
 ) -> None:
     store, made = CertificateStore(database, trust(signing)), of_one()
     store.add(made, "upload")
-    store.activate(made.id, [IDENTITY])
+    store.activate([made.id], [IDENTITY])
     assert verified(store, made) is Verified.NONE
     store.add(made, "upload", envelope=signed(made, signing))
     assert verified(store, made) is Verified.SIGNATURE
@@ -476,7 +479,7 @@ def test_where_a_signature_is_demanded_nothing_else_is_served(
     before = CertificateStore(database)
     for made in (stored, four):
         before.add(made, "job cal_1", recomputed=True)
-        before.activate(made.id, [IDENTITY])
+        before.activate([made.id], [IDENTITY])
     store = CertificateStore(database, trust(signing, required=True))
     guarantees = store.load([IDENTITY], [file])
     assert guarantees.certificates == ()
@@ -487,7 +490,7 @@ def test_where_a_signature_is_demanded_nothing_else_is_served(
     for made in (of_one(), stored, four):
         assert "has no signature" in (store.kept(made.id, [IDENTITY]).refusal or "")
         with pytest.raises(SignatureRefused, match=f"certificate {made.id} has no signature"):
-            store.activate(made.id, [IDENTITY])
+            store.activate([made.id], [IDENTITY])
     store.add(four, "upload", envelope=signed(four, signing))
     assert store.load([IDENTITY], [file]).certificates == (four,)
     envelope_path(file).write_text(signed(of_one(), signing).to_text())
@@ -531,10 +534,10 @@ def test_a_kind_that_a_new_fit_pools_leaves_the_certificate_of_the_old_fit(
     for made in (*first, *second):
         store.add(made, "a test")
     for made in first:
-        store.activate(made.id, [IDENTITY])
+        store.activate([made.id], [IDENTITY])
     if has_alarmed:
         withdraw(database, first[2])
     for made in second:
-        guarantees = store.activate(made.id, [IDENTITY])
+        guarantees = store.activate([made.id], [IDENTITY])
     left = {first[2].id} if has_alarmed else set()
     assert {one.id for one in guarantees.certificates} == {one.id for one in second} | left

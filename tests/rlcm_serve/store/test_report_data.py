@@ -85,7 +85,7 @@ def test_report_data_of_another_certificate_is_none(store: CertificateStore) -> 
 
 
 def test_an_older_database_opens_unchanged(store: CertificateStore, database: Database) -> None:
-    store.activate(MADE.id, [IDENTITY])
+    store.activate([MADE.id], [IDENTITY])
     with database.session() as session:
         session.execute(text("DROP TABLE rlcm_exhibits"))
     opened = Database(database.url.render_as_string(hide_password=False))

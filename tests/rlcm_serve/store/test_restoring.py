@@ -60,7 +60,7 @@ def test_before_a_withdrawal_nothing_is_demanded(database: Database) -> None:
     store, made = CertificateStore(database), fitted(0.3, 0.9)
     store.add(made, "upload")
     assert store.restoring(made) is None
-    assert store.activate(made.id, [IDENTITY]).certificates == (made,)
+    assert store.activate([made.id], [IDENTITY]).certificates == (made,)
 
 
 def test_each_withdrawal_leaves_less_delta_to_the_next_certificate(database: Database) -> None:
@@ -68,7 +68,7 @@ def test_each_withdrawal_leaves_less_delta_to_the_next_certificate(database: Dat
     highs = iter((0.9, 0.8, 0.7, 0.6))
     made = fitted(0.1, next(highs))
     store.add(made, "upload")
-    store.activate(made.id, [IDENTITY])
+    store.activate([made.id], [IDENTITY])
     left = []
     for high in highs:
         withdraw(database, made)
@@ -78,25 +78,25 @@ def test_each_withdrawal_leaves_less_delta_to_the_next_certificate(database: Dat
         left.append(restoring.delta)
         made = fitted(restoring.delta, high)
         store.add(made, "job")
-        assert store.activate(made.id, [IDENTITY]).certificates == (made,)
+        assert store.activate([made.id], [IDENTITY]).certificates == (made,)
     assert left == pytest.approx([0.1 / 2, 0.1 / 6, 0.1 / 12])
 
 
 def test_a_certificate_that_promises_with_more_delta_is_refused(database: Database) -> None:
     store, first, again = CertificateStore(database), fitted(0.1, 0.9), fitted(0.06, 0.8)
     store.add(first, "upload")
-    store.activate(first.id, [IDENTITY])
+    store.activate([first.id], [IDENTITY])
     withdraw(database, first)
     store.add(again, "upload")
     with pytest.raises(Conflict, match=r"delta may be at most 0\.05"):
-        store.activate(again.id, [IDENTITY])
+        store.activate([again.id], [IDENTITY])
     assert store.current([IDENTITY]).certificates == (first,)
 
 
 def test_each_fit_since_the_withdrawal_spends_delta_active_or_not(database: Database) -> None:
     store, first = CertificateStore(database), fitted(0.1, 0.9)
     store.add(first, "upload")
-    store.activate(first.id, [IDENTITY])
+    store.activate([first.id], [IDENTITY])
     withdraw(database, first)
     tried = [fitted(0.05, 0.8), fitted(0.05, 0.7), fitted(0.1 / 12, 0.6)]
     for made in tried:
@@ -105,20 +105,20 @@ def test_each_fit_since_the_withdrawal_spends_delta_active_or_not(database: Data
     assert restoring is not None
     assert (restoring.number, restoring.delta) == (4, pytest.approx(0.1 / 20))
     with pytest.raises(Conflict, match=r"it is number 2 that was fitted .* at most 0\.0166667"):
-        store.activate(tried[1].id, [IDENTITY])
+        store.activate([tried[1].id], [IDENTITY])
     for made in (tried[0], tried[2]):
-        assert store.activate(made.id, [IDENTITY]).certificates == (made,)
+        assert store.activate([made.id], [IDENTITY]).certificates == (made,)
 
 
 def test_a_certificate_from_before_the_withdrawal_is_refused(database: Database) -> None:
     store, first, older = CertificateStore(database), fitted(0.1, 0.9), fitted(0.01, 0.8)
     store.add(older, "upload")
     store.add(first, "upload")
-    store.activate(first.id, [IDENTITY])
+    store.activate([first.id], [IDENTITY])
     withdraw(database, first)
     with pytest.raises(Conflict, match="after this certificate was made: fit one on problems"):
-        store.activate(older.id, [IDENTITY])
-    assert store.activate(first.id, [IDENTITY]).certificates == (first,), "it stays withdrawn"
+        store.activate([older.id], [IDENTITY])
+    assert store.activate([first.id], [IDENTITY]).certificates == (first,), "it stays withdrawn"
 
 
 def test_after_a_withdrawal_no_file_takes_the_place(
@@ -129,7 +129,7 @@ def test_after_a_withdrawal_no_file_takes_the_place(
     store = CertificateStore(database)
     store.load([IDENTITY], [saved(other, tmp_path)])
     store.add(first, "upload")
-    store.activate(first.id, [IDENTITY])
+    store.activate([first.id], [IDENTITY])
     withdraw(database, first)
     with caplog.at_level(logging.WARNING):
         assert store.deactivate(first.id, [IDENTITY]).certificates == ()
@@ -146,7 +146,7 @@ def test_after_a_withdrawal_no_file_takes_the_place(
     again.add(other, "upload")
     assert again.current([IDENTITY]).certificates == (), "an upload activates nothing"
     assert again.kept(other.id, [IDENTITY]).refusal is None
-    assert again.activate(other.id, [IDENTITY]).certificates == (other,)
+    assert again.activate([other.id], [IDENTITY]).certificates == (other,)
 
 
 def test_the_file_of_a_withdrawn_certificate_stays_in_place(
@@ -171,13 +171,13 @@ def test_another_device_makes_no_other_slot(database: Database, is_of_older_rele
             row = session.get(StoredCertificate, first.id)
             assert row is not None
             row.slot = old_slot(first)
-    store.activate(first.id, [IDENTITY])
+    store.activate([first.id], [IDENTITY])
     store.add(other, "upload")
-    assert store.activate(other.id, [IDENTITY]).certificates == (other,)
-    assert store.activate(first.id, [IDENTITY]).certificates == (first,)
+    assert store.activate([other.id], [IDENTITY]).certificates == (other,)
+    assert store.activate([first.id], [IDENTITY]).certificates == (first,)
     withdraw(database, first)
     with pytest.raises(Conflict, match="after this certificate was made"):
-        store.activate(other.id, [IDENTITY])
+        store.activate([other.id], [IDENTITY])
 
 
 def test_a_slot_of_an_older_release_counts_where_its_certificate_is_not_stored(
@@ -197,11 +197,11 @@ def test_the_traces_of_a_withdrawn_certificate_are_no_new_evidence(database: Dat
     again = replace(fitted(0.05, 0.8), calibration_digest=first.calibration_digest)
     store = CertificateStore(database)
     store.add(first, "upload")
-    store.activate(first.id, [IDENTITY])
+    store.activate([first.id], [IDENTITY])
     withdraw(database, first)
     store.add(again, "upload")
     with pytest.raises(Conflict, match="on the same traces as a withdrawn one"):
-        store.activate(again.id, [IDENTITY])
+        store.activate([again.id], [IDENTITY])
     assert "on the same traces" in (store.kept(again.id, [IDENTITY]).refusal or "")
 
 

@@ -304,9 +304,9 @@ def test_late_labels_of_a_replaced_certificate_withdraw_nothing(
         store.add(one, "upload")
     betting.work(lambda: GUARANTEES)
     if how in ("activated", "deactivated"):
-        store.activate(CERTIFICATE.id, [IDENTITY])
+        store.activate([CERTIFICATE.id], [IDENTITY])
     if how == "activated":
-        store.activate(SUCCESSOR.id, [IDENTITY])
+        store.activate([SUCCESSOR.id], [IDENTITY])
     elif how == "deactivated":
         store.deactivate(CERTIFICATE.id, [IDENTITY])
     served = [] if how == "deactivated" else [SUCCESSOR]
@@ -322,7 +322,7 @@ def test_late_labels_of_a_replaced_certificate_withdraw_nothing(
         return
     assert (alarm.action, lost) == (Action.WARN, set())
     assert alarm.text.endswith("no longer active, so nothing is withdrawn")
-    assert store.activate(SUCCESSOR.id, [IDENTITY]).certificates == (SUCCESSOR,)
+    assert store.activate([SUCCESSOR.id], [IDENTITY]).certificates == (SUCCESSOR,)
 
 
 def test_a_certificate_of_another_engine_is_withdrawn_by_whoever_looks(database: Database) -> None:
