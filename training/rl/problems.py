@@ -10,7 +10,7 @@ from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Hub, benchmarks
 from rlcm_serve.evaluation.datasets.loading import load, load_rows
 from rlcm_serve.evaluation.datasets.questions import plain_question
-from rlcm_serve.evaluation.datasets.rows import source_rows
+from rlcm_serve.evaluation.datasets.rows import SUFFIXES, source_rows
 from rlcm_serve.evaluation.grading import Grader
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems
 from training.errors import TrainingRefused
@@ -19,8 +19,6 @@ from training.tasks.problems import FAMILIES, Split, sample_problems
 
 GENERATED = "embedded"
 _GENERATED_COUNT = 3000
-_SUFFIXES = {".jsonl", ".json", ".csv", ".parquet", ".gz"}
-"""Of files; what follows another dot belongs to the name of a data set on the hub."""
 _HELD_OUT = -1
 """Seed of generated problems to evaluate on, for all runs the same."""
 
@@ -91,7 +89,8 @@ def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:
     source = settings.source
     if source == GENERATED or source.removeprefix(f"{GENERATED}-") in FAMILIES:
         return _generated(source, settings.limit or _GENERATED_COUNT, seed)
-    names_a_file = Path(source).suffix.lower() in _SUFFIXES or "=" in source
+    # What follows another dot belongs to the name of a data set on the hub.
+    names_a_file = Path(source).suffix.lower() in SUFFIXES or "=" in source
     if names_a_file or Path(source).exists() or source in benchmarks():
         return load(source, settings.columns, limit=settings.limit).problems
     if source.count("/") != 1:

@@ -19,7 +19,9 @@ from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Hub, Row, Web
 from rlcm_serve.recording.json_lines import parse_lines
 
-FORMATS = ".jsonl, .json, .csv (each also as .gz) or .parquet"
+SUFFIXES = {".jsonl", ".json", ".csv", ".parquet", ".gz"}
+"""Of files that are read."""
+_FORMATS = ".jsonl, .json, .csv (each also as .gz) or .parquet"
 _LONGEST_FIELD = 2**30  # characters of one CSV field; csv's own limit is 128 Ki
 
 
@@ -95,7 +97,7 @@ def _parse(path: Path, kind: str) -> list[Row]:
     if kind == ".csv":
         csv.field_size_limit(_LONGEST_FIELD)
         return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
-    raise ValueError(f"its name must end in {FORMATS}")
+    raise ValueError(f"its name must end in {_FORMATS}")
 
 
 def _load_split(path: str, source: Hub, what: str, revision: str | None) -> list[Row]:
