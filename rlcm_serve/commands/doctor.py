@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcm_serve.commands.options import (
+    AnswerMaxTokensOption,
     ConfidenceOption,
     IntervalOption,
     JsonOption,
@@ -20,7 +21,9 @@ from rlcm_serve.commands.options import (
     ModelOption,
     ProbeOption,
     ProfileOption,
+    TemperatureOption,
     ThinkingOption,
+    TopPOption,
     VerboseOption,
     VllmArguments,
     engine_settings,
@@ -28,9 +31,9 @@ from rlcm_serve.commands.options import (
 
 if TYPE_CHECKING:
     from rlcm_serve.engine.diagnosis.findings import Findings
+    from rlcm_serve.engine.diagnosis.model import Examined
     from rlcm_serve.engine.diagnosis.self_test import SelfTest
     from rlcm_serve.engine.launch import EngineSettings
-    from rlcm_serve.engine.model_files import ModelFiles
 
 _COLOURS = {"fine": "green", "note": "yellow", "refused": "red"}
 
@@ -42,6 +45,9 @@ def doctor(
     confidence: ConfidenceOption = "probe",
     interval: IntervalOption = None,
     max_tokens: MaxTokensOption = None,
+    answer_max_tokens: AnswerMaxTokensOption = None,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
     thinking: ThinkingOption = None,
     self_test: Annotated[
         bool,
@@ -67,6 +73,9 @@ def doctor(
         profile=profile,
         interval=interval,
         max_tokens=max_tokens,
+        answer_max_tokens=answer_max_tokens,
+        temperature=temperature,
+        top_p=top_p,
         thinking=thinking,
         confidence=confidence,
         engine_log=engine_log,
@@ -84,6 +93,7 @@ def doctor(
 
 
 def _examine(settings: EngineSettings, self_test: bool) -> tuple[Findings, SelfTest | None]:
+    from rlcm_serve.answers.profile_graders import require_answerable
     from rlcm_serve.engine.diagnosis.capabilities import examine_vllm
     from rlcm_serve.engine.diagnosis.findings import Findings, Refused
     from rlcm_serve.engine.diagnosis.model import examine_model
@@ -93,13 +103,16 @@ def _examine(settings: EngineSettings, self_test: bool) -> tuple[Findings, SelfT
     findings = Findings()
     try:
         examined = examine_model(settings, findings)
-        examine_vllm(settings, examined, findings)
+        for profile in examined.settings.profiles:
+            with findings.refusing(f"profile {profile.name}", "change the profile"):
+                require_answerable(profile)
+        examine_vllm(examined.settings, examined, findings)
     except Refused:
         return findings, None
     _note_certificates(examined.files.folder, findings)
     if not self_test:
         return findings, None
-    return findings, asyncio.run(_test(settings, examined.files, findings))
+    return findings, asyncio.run(_test(examined, findings))
 
 
 def _note_certificates(folder: Any, findings: Findings) -> None:
@@ -116,12 +129,13 @@ def _note_certificates(folder: Any, findings: Findings) -> None:
         )
 
 
-async def _test(settings: EngineSettings, files: ModelFiles, findings: Findings) -> SelfTest | None:
+async def _test(examined: Examined, findings: Findings) -> SelfTest | None:
     """Starts the engine and tests it; notes what came of it."""
     from rlcm_serve.engine.diagnosis.self_test import self_test
     from rlcm_serve.engine.vllm_engine import VllmEngine
     from rlcm_serve.errors import RlcmError
 
+    settings, files = examined.settings, examined.files
     engine = VllmEngine(replace(settings, record_inputs=True, needs_probe=False))
     try:
         await engine.start()

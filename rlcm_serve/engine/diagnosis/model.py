@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcm_serve.core import Budget, Message, Role, Signal
@@ -15,6 +16,7 @@ from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_mo
 from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.thinking.base import NONE
 from rlcm_serve.engine.weights.adapters import Adapter, require_match
+from rlcm_serve.profiles.profile_file import find_profiles, load_profiles
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,8 +31,12 @@ _SHOWN = 160
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What was read of a model whose files can be served."""
+    """What was read of a model whose files can be served.
 
+    Its settings have the profiles in the model's folder, too.
+    """
+
+    settings: EngineSettings
     files: ModelFiles
     text: ModelText
     identity: EngineIdentity
@@ -55,6 +61,7 @@ def examine_model(settings: EngineSettings, findings: Findings) -> Examined:
         remedy = "give a folder that `rlcm train probe` wrote for this model, or leave --probe out"
         with findings.refusing("probe", remedy):
             files = ModelFiles.read(folder, settings.probe)
+    settings = _with_own_profiles(settings, folder, findings)
     tokenizer = _tokenizer(files, findings)
     with findings.refusing("stop ids", "enlarge the embedding by two rows"):
         high, low = spare_ids(tokenizer, files.vocabulary)
@@ -66,7 +73,18 @@ def examine_model(settings: EngineSettings, findings: Findings) -> Examined:
     _note_familiarity(files, findings)
     identity = identify(settings, files, text)
     _note_budget(identity, files, text, findings)
-    return Examined(files, text, identity, _adapters(settings, files, text, findings))
+    return Examined(settings, files, text, identity, _adapters(settings, files, text, findings))
+
+
+def _with_own_profiles(
+    settings: EngineSettings, folder: Path, findings: Findings
+) -> EngineSettings:
+    """The settings with the profiles in the model's folder; a given one stands for its namesake."""
+    with findings.refusing("profiles", "change the file, or move it away"):
+        own = load_profiles(find_profiles(folder))
+    given = {profile.name for profile in settings.profiles}
+    others = (profile for profile in own if profile.name not in given)
+    return replace(settings, profiles=(*others, *settings.profiles))
 
 
 def _tokenizer(files: ModelFiles, findings: Findings) -> PreTrainedTokenizerBase:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rlcm_serve.engine.diagnosis.findings import Findings, Refused, Verdict
 from rlcm_serve.engine.diagnosis.model import examine_model
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.profiles.profile_file import load_profile
 
 
 def examine(folder: Path | str, **settings: object) -> Findings:
@@ -122,6 +124,23 @@ def test_a_budget_without_room_for_a_prompt_is_refused() -> None:
     findings = examine("embedded", max_tokens=2048)
     assert not findings.can_be_served
     assert "--max-tokens" in about(findings, "context")
+
+
+def test_the_profiles_of_the_folder_are_served_too(copied: Path) -> None:
+    own = copied / "profiles"
+    own.mkdir()
+    (own / "support.toml").write_text('name = "support"\nsystem = "Be brief."\n')
+    (own / "legal.toml").write_text('name = "legal"\nsystem = "Be exact."\n')
+    findings, given = Findings(), load_profile(own / "legal.toml")
+    settings = EngineSettings(str(copied), profiles=(replace(given, system="Be kind."),))
+    served = examine_model(settings, findings).settings.profiles
+    assert [(one.name, one.system) for one in served] == [
+        ("support", "Be brief."),
+        ("legal", "Be kind."),
+    ]
+    assert "fine" in about(findings, "profile support")
+    (own / "twice.toml").write_text('name = "legal"\n')
+    assert "both named 'legal': rename one" in about(examine(copied), "profiles")
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
