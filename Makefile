@@ -2,7 +2,7 @@
 
 PYTHON      ?= python3.11
 TORCH_INDEX ?=
-CUDA        ?=
+CUDA        ?= $(if $(wildcard .venv/.locked-cuda),1)
 HOST        ?= 127.0.0.1
 PORT        ?= 8000
 ARGS        ?=
@@ -14,9 +14,11 @@ SEED        ?= $(shell git rev-parse --short HEAD 2>/dev/null || echo 0)
 
 VENV      := .venv
 BIN       := $(VENV)/bin
-LOCKS     := requirements/$(if $(CUDA),cuda,cpu).lock requirements/dev.lock
-LOCKED    := $(VENV)/.locked
-INSTALLED := $(VENV)/.installed
+KIND      := $(if $(CUDA),cuda,cpu)
+LOCKS     := requirements/$(KIND).lock requirements/dev.lock
+LOCKED    := $(VENV)/.locked-$(KIND)
+OTHER     := $(VENV)/.locked-$(if $(CUDA),cpu,cuda)
+INSTALLED := $(VENV)/.installed-$(KIND)
 CLIENTS   := .clients/.installed
 TRITON    := .triton/.installed
 CHARTS    := .charts/.installed
@@ -31,11 +33,12 @@ FROM_LOCK := --require-hashes --no-deps --only-binary :all: $(if $(TORCH_INDEX),
 .DEFAULT_GOAL := install
 .PHONY: audit charts clients doc-pictures docs install serve test test-attack test-ci test-all test-docs test-gpu test-load test-page accept-pictures page-modules paper-all paper-primary paper-within power-study test-ray test-statistical test-studies test-training test-verl test-v2 test-versions gpu-report pin-images sbom speculation-study check format embedded clean distclean help
 
-install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead)
+install: $(INSTALLED)  ## set up .venv: the locked CPU environment, then this project (CUDA=1: vLLM for CUDA instead; later commands keep it; CUDA= goes back)
 	@echo "Ready: $(BIN)/rlcm --help, or make serve"
 
 $(LOCKED): $(LOCKS)
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: make PYTHON=/path/to/python3.11"; exit 1; }
+	@rm -rf $(if $(wildcard $(OTHER)),$(VENV))
 	@echo "[1/3] Creating $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "[2/3] Installing $$(cat $(LOCKS) | grep -c ==) locked packages ($(if $(CUDA),many GB,3 GB, two to three minutes))"
@@ -253,7 +256,7 @@ clean:  ## remove caches and build output
 	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean  ## remove the environment as well
-	@rm -rf $(VENV) .venv-docs .venv-supply .triton .ray .verl .charts
+	@rm -rf $(VENV) .venv-docs .venv-supply .triton .ray .verl .charts .clients
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*  ## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 18

@@ -35,6 +35,12 @@ def test_locks_hold_exact_versions(environment: str) -> None:
     assert len({package for package, _ in both}) == len(both), "pinned twice"
 
 
+def test_the_image_is_built_with_the_versions_of_the_environment() -> None:
+    for environment in ("cpu", "cuda"):
+        both = locked(f"{environment}.lock") | locked("dev.lock")
+        assert locked("build.lock").items() <= both.items()
+
+
 def test_the_cpu_environment_leaves_out_what_only_cuda_can_load() -> None:
     assert not LEFT_OUT & (locked("cpu.lock") | locked("dev.lock")).keys()
     assert locked("cpu.lock")["torch"].endswith("+cpu")
@@ -42,7 +48,7 @@ def test_the_cpu_environment_leaves_out_what_only_cuda_can_load() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["clients", "cpu", "cuda", "dev", "ray", "supply", "triton", "verl"],
+    ["build", "clients", "cpu", "cuda", "dev", "ray", "supply", "triton", "verl"],
 )
 def test_every_pin_has_the_hashes_of_its_files(name: str) -> None:
     lock = (ROOT / "requirements" / f"{name}.lock").read_text()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from rlcm_serve.api.server.http_server import LAST_WORDS
 from rlcm_serve.settings import Settings
 
 pytestmark = pytest.mark.charts
@@ -33,7 +34,12 @@ FULL = (
         "hosts={rlcm.example.com}",
     ),
     *("args={--max-n,8}", "vllmArgs={--tensor-parallel-size,2}", "gpus=2", "metrics.open=false"),
-    *("metrics.podMonitor=true", "autoscaling.enabled=true", "drainSeconds=90"),
+    *(
+        "metrics.podMonitor=true",
+        "metrics.secret=scraper",
+        "autoscaling.enabled=true",
+        "drainSeconds=90",
+    ),
     *("resources.limits.memory=64Gi", "podLabels.team=maths", "nodeSelector.gpu=h200"),
 )
 
@@ -55,11 +61,18 @@ def container(deployment: dict[str, Any]) -> dict[str, Any]:
     return only
 
 
-def notes() -> str:
+def notes(*values: str) -> str:
     """What Helm shows after an install."""
-    ran = helm("install", "mine", CHART, "--dry-run=client", "--set", PLAIN[0])
+    chosen = (part for one in (*PLAIN, *values) for part in ("--set", one))
+    ran = helm("install", "mine", CHART, "--dry-run=client", *chosen)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
+
+
+def overrides(*values: str) -> dict[str, Any]:
+    """The pod that the notes make the first key in, but for its image."""
+    (found,) = re.findall(r"--overrides='(.*)' -- keys new", notes(*values))
+    return json.loads(found)["spec"]
 
 
 @pytest.mark.parametrize("values", [PLAIN, FULL])
@@ -99,6 +112,7 @@ def test_a_field_that_kubernetes_does_not_know_is_found(monkeypatch: pytest.Monk
         ((), "set database.secret to a Secret"),
         ((*PLAIN, "replica=3"), "'replica' not allowed"),
         ((*PLAIN, "replicas=0"), "/replicas"),
+        ((*PLAIN, "metrics.podMonitor=true", "metrics.open=false"), "needs a key for /metrics"),
         ((*PLAIN, "autoscaling.enabled=true", "autoscaling.minReplicas=9"), "at least as many"),
     ],
 )
@@ -126,14 +140,43 @@ def test_every_variable_is_a_setting_and_the_values_reach_them() -> None:
 
 def test_a_pod_is_given_the_time_to_finish() -> None:
     pod = rendered(*FULL)["Deployment"]["spec"]["template"]["spec"]
-    assert pod["terminationGracePeriodSeconds"] > 90
+    (serve,) = pod["containers"]
+    pause = serve["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert pod["terminationGracePeriodSeconds"] >= 90 + pause + LAST_WORDS + 5
+
+
+def test_the_pod_monitor_has_the_key() -> None:
+    (endpoint,) = rendered(*FULL)["PodMonitor"]["spec"]["podMetricsEndpoints"]
+    assert endpoint["authorization"] == {"credentials": {"name": "scraper", "key": "key"}}
+    (endpoint,) = rendered(*PLAIN, "metrics.podMonitor=true")["PodMonitor"]["spec"][
+        "podMetricsEndpoints"
+    ]
+    assert "authorization" not in endpoint
+
+
+def test_numbers_among_the_arguments_have_no_exponent(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("vllmArgs: [--max-model-len, 1048576]\nargs: [--key-share, 0.5]\n")
+    ran = helm("template", CHART, "--set", PLAIN[0], "--values", values)
+    made = {one["kind"]: one for one in yaml.safe_load_all(ran.stdout) if one}
+    asked = ["serve", "--key-share", "0.5", "--", "--max-model-len", "1048576"]
+    assert container(made["Deployment"])["args"] == asked
 
 
 def test_no_service_of_the_namespace_adds_variables() -> None:
     """A Service named rlcm makes RLCM_SERVICE_HOST, an unknown setting: no replica would start."""
     assert rendered(*PLAIN)["Deployment"]["spec"]["template"]["spec"]["enableServiceLinks"] is False
-    (overrides,) = re.findall(r"--overrides='(.*)' -- keys new", notes())
-    assert json.loads(overrides)["spec"] == {"enableServiceLinks": False}
+    assert overrides()["enableServiceLinks"] is False
+
+
+def test_the_first_key_is_made_where_the_replicas_run() -> None:
+    pod = rendered(*FULL)["Deployment"]["spec"]["template"]["spec"]
+    made = overrides("nodeSelector.gpu=h200", "imagePullSecrets[0].name=pull")
+    (own,), (serve,) = made["containers"], pod["containers"]
+    assert own == {"name": "first-key", "securityContext": serve["securityContext"]}
+    assert made["securityContext"] == pod["securityContext"]
+    assert made["nodeSelector"] == {"gpu": "h200"}
+    assert made["imagePullSecrets"] == [{"name": "pull"}]
 
 
 def test_the_alerts_find_the_job_of_the_pod_monitor() -> None:
