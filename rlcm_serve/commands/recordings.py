@@ -270,6 +270,7 @@ def add_familiarity(
     from rlcm_serve.recording.prompt_states import read_prompt_states
     from rlcm_serve.solving.fingerprints import fingerprint_of
 
+    require_other(out, data)
     settings = engine_settings(
         model,
         probe=probe,

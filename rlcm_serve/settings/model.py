@@ -347,7 +347,9 @@ class Settings(BaseSettings):
         example=2592000.0,
     )
     evidence: bool = _setting(
-        False, "State", "Keep a record of every answer; without one, no answer is given."
+        False,
+        "State",
+        "Keep a record of every answer. If a record cannot be written, the answer is withheld.",
     )
     evidence_folder: Location | None = _setting(
         None,
@@ -407,8 +409,9 @@ class Settings(BaseSettings):
     shadow_share: Annotated[float, Field(ge=0, le=1)] = _setting(
         0.0,
         "Monitoring",
-        "Share of the answers after which the full budget is run on in the background, to see "
-        "whether it gives another answer. It costs the tokens that the early exit saved.",
+        "Share of the answers after which the model thinks on in the background, to the full "
+        "budget, to see whether the answer would change. It costs the tokens that the early exit "
+        "saved.",
     )
     shadow_runs: Annotated[int, Field(ge=1)] = _setting(
         2, "Monitoring", "Number of runs of `shadow_share` at the same time, in each process."

@@ -109,7 +109,11 @@ ProbeOption = Annotated[
     ),
 ]
 TokenPriceOption = Annotated[
-    float, typer.Option(help="Value of a full budget of tokens, as a share of right answers.")
+    float,
+    typer.Option(
+        help="What the tokens of a full budget are worth, in right answers per question: 0.05 "
+        "stands for 5 right answers in 100 questions. A larger value stops earlier."
+    ),
 ]
 
 ALPHAS = [0.05, 0.1, 0.2]
