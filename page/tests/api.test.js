@@ -132,3 +132,9 @@ test("a stream that breaks, or that cannot be read, is lost; a mistake of the pa
   };
   await assert.rejects(client().events("solve", {}, mistake), RangeError);
 });
+
+test("another key is no remedy where the page's own address is refused", () => {
+  const refused = (status, kind) => new Problem({ status, type: `urn:rlcm:problem:${kind}` });
+  assert.deepEqual([refused(401, "unauthenticated").retryWords("Again"), refused(403, "forbidden").retryWords("Again")], ["Give a key", "Use another key"]);
+  assert.deepEqual([refused(403, "cross-origin").refusesKey, refused(403, "cross-origin").retryWords("Again")], [false, "Again"]);
+});

@@ -53,3 +53,12 @@ test("the list of certificates says of each why it promises nothing", () => {
   assert.equal(stateLine({ ...good, voided: "dtype" }), "✕ no guarantee on this engine");
   assert.equal(stateLine({ ...good, active: false }), "○ not active");
 });
+
+test("settings are covered by an active certificate for them", async () => {
+  const one = { id: "a", active: true, voided: null, risk: "selective", profiles: ["default"], kind: null, procedure: { n: 4, vote: "confidence", max_tokens: 960 } };
+  const { known } = following([{ certificates: [one], max_tokens: 960 }]);
+  const question = { risk: "selective", n: 4, vote: "confidence", kind: "" };
+  assert.equal(known.covers(question), false, "nothing is known yet");
+  await known.learn();
+  assert.deepEqual([known.covers(question), known.covers({ ...question, n: 2 }), known.covers({ ...question, risk: "error" })], [true, false, false]);
+});

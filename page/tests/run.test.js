@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { totalOf } from "../../rlcm_serve/page/static/js/watch/vote.js";
 import { Run } from "../../rlcm_serve/page/static/js/watch/run.js";
 
 const policy = { lambda_low: 0.4, lambda_high: 0.9 };
@@ -54,4 +55,10 @@ test("the vote and the solution are of no sample, and what is unknown is passed 
   assert.equal(run.apply("token", { sample: 9, text: "x", tokens: 1 }), null);
   assert.equal(run.apply("other", { sample: 0 }), run.samples[0]);
   assert.deepEqual([run.vote.counted, run.solution.answer, run.tokens], [1, "7", 0]);
+});
+
+test("shares of a vote are of all samples, with and without an answer", () => {
+  assert.equal(totalOf({ 8: 0.9 }, "8", 0.5), 1.8);
+  assert.equal(totalOf({ 8: 0.9, 7: 0.3 }, null, 0), 1.2);
+  assert.equal(totalOf({}, null, 0), 0);
 });

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { verdict } from "../../rlcm_serve/page/static/js/trust/fingerprint.js";
 import { reportDataOf } from "../../rlcm_serve/page/static/js/trust/report-data.js";
-import { guaranteeOf, stateOf } from "../../rlcm_serve/page/static/js/trust/wording.js";
+import { guaranteeOf, jointlyOf, stateOf } from "../../rlcm_serve/page/static/js/trust/wording.js";
 
 const good = { active: true, fits: true, withdrawn: null, voided: null };
 
@@ -45,4 +45,12 @@ test("the verdict on the engine follows what the service says where fingerprints
   assert.match(verdict({ ...unknown, fits: true, voided: null }), /^✓ The certificate applies to this engine/);
   assert.match(verdict({ parts: 3, different: ["vllm"], known: true, fits: true, voided: null }), /rounding alone/);
   assert.match(verdict({ parts: 3, different: ["dtype"], known: true, fits: true, voided: "dtype is float16" }), /^✕ .*no guarantee/);
+});
+
+test("a count of next questions says from where they must come", () => {
+  const level = { alpha: 0.1 };
+  const report = (next, average = "problems") => ({ levels: [level], risk: "selective", kind: null, average, joint: { bounds: [], next: { questions: 100, most: [17], ...next } } });
+  assert.match(jointlyOf(report({ different_groups: false }), level), /in one count of 100 answered questions, from a moment/);
+  assert.match(jointlyOf(report({ different_groups: true }), level), /100 answered questions from different groups, from a moment/);
+  assert.match(jointlyOf(report({ different_groups: true }, "groups"), level), /^ At the same time, counting every group of questions equally, in one/);
 });

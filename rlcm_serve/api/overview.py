@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
@@ -16,7 +17,7 @@ from rlcm_serve.api.context import Context
 from rlcm_serve.api.error_responses import document_of, report_unexpected
 from rlcm_serve.api.status import status_of
 from rlcm_serve.api.wire.calibrations import CalibrationBody
-from rlcm_serve.api.wire.certificates import LevelBody, ProcedureBody, iso
+from rlcm_serve.api.wire.certificates import KindBody, LevelBody, ProcedureBody, iso
 from rlcm_serve.api.wire.overview import (
     CertificateNow,
     ConfidenceNow,
@@ -37,6 +38,8 @@ from rlcm_serve.telemetry.readout import Readout
 if TYPE_CHECKING:
     from rlcm_serve.admission import Admission
 
+PROCESS = secrets.token_hex(4)
+"""Tells this process from others of the service."""
 JOBS, LOG_LINES = 10, 10
 """Number of jobs shown, the latest ones, and of lines from the end of each log."""
 
@@ -54,6 +57,7 @@ async def overview(context: Context, caller: Caller) -> OverviewBody:
     return OverviewBody(
         time=iso(time.time()),
         uptime_s=round(readout.uptime, 3),
+        process=PROCESS,
         version=version("rlcm-serve"),
         model=context.model_names[0],
         figures="service" if own is None else "key",
@@ -185,6 +189,7 @@ def _certificates(
 def _certificate(
     guarantees: Guarantees, certificate: Certificate, readout: Readout, has_report: bool
 ) -> CertificateNow:
+    lost = guarantees.withdrawn.get(certificate.id)
     return CertificateNow(
         id=certificate.id,
         risk=certificate.risk,
@@ -192,6 +197,8 @@ def _certificate(
         delta=certificate.delta,
         **dict(ProcedureBody.of(certificate)),
         profiles=list(guarantees.profiles_of(certificate.id)),
+        kind=KindBody.of(certificate),
+        withdrawn=None if lost is None else lost.reason,
         verified=guarantees.verified(certificate.id).value,
         caveats=list(guarantees.caveats(certificate.id)),
         has_report=has_report,

@@ -104,6 +104,8 @@ class NextQuestionsOfLevels(Wire):
     """Number of next questions. Under the risk `selective`, those that are answered count."""
     most: list[int | None] = Field(examples=[[11, 17]])
     """Most of them that go wrong, at each level; null where no policy is certified."""
+    different_groups: bool = Field(examples=[False])
+    """Whether the bound holds only for questions of which no two are of one group."""
 
 
 class JointBody(Wire):
@@ -121,7 +123,10 @@ class JointBody(Wire):
         """The wire form of what holds jointly with a certificate's levels."""
         if certificate.joint is None:
             return None
-        return cls.model_validate(json.loads(json.dumps(certificate.joint.to_json())))
+        values = json.loads(json.dumps(certificate.joint.to_json()))
+        if values["next"] is not None:
+            values["next"]["different_groups"] = certificate.groups is not None
+        return cls.model_validate(values)
 
 
 def _lists(values: Mapping[str, Any]) -> dict[str, Any]:

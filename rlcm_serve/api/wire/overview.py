@@ -10,6 +10,7 @@ from calibration.certificate.report_data import EXIT_EDGES
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.calibrations import LogLineBody
+from rlcm_serve.api.wire.certificates import KindBody
 
 _JOB_EXAMPLE = {"id": "cal_5f3a9c21d07e", "state": "recording", "done": 320, "total": 1600}
 _LEVEL_EXAMPLE = {"alpha": 0.1, "certified": True, "questions": 41, "expected_tokens": 133.2}
@@ -142,6 +143,9 @@ class CertificateNow(Wire):
     vote: terms.Vote
     max_tokens: terms.ThinkingBudget
     profiles: terms.ServedProfiles
+    kind: KindBody | None = Field(default=None, examples=[None])
+    """Kind of question that the certificate is for; null if it does not distinguish kinds."""
+    withdrawn: terms.GuaranteeWithdrawn
     verified: terms.VerifiedBy
     caveats: list[str] = Field(
         examples=[
@@ -182,6 +186,10 @@ class OverviewBody(Wire):
     """Time of this overview, as an ISO 8601 time in UTC."""
     uptime_s: float = Field(examples=[812.4])
     """Seconds since the service started."""
+    process: str = Field(examples=["9f2c01ab"])
+    """Process that answered. Several may share one address and one database; certificates and jobs
+    are those of all, other figures its own.
+    """
     version: str = Field(examples=["0.1.0"])
     """Version of rlcm-serve."""
     model: str = Field(examples=["embedded"])

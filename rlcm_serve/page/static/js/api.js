@@ -26,12 +26,13 @@ export class Problem extends Error {
 
   /** Whether another key might do: there was none, or it may not do this. */
   get refusesKey() {
-    return this.status === 401 || this.status === 403;
+    return this.status === 401 || (this.status === 403 && this.kind !== "cross-origin");
   }
 
   /** @param {string} otherwise @returns {string} what a button says that tries again */
   retryWords(otherwise) {
-    return { 401: "Give a key", 403: "Use another key" }[this.status] ?? otherwise;
+    if (!this.refusesKey) return otherwise;
+    return this.status === 401 ? "Give a key" : "Use another key";
   }
 }
 

@@ -3,6 +3,27 @@
 import { byId, setText } from "./dom.js";
 
 const NAME = "rlcm-key";
+/** @type {string | null} where storage is forbidden */
+let unstored = null;
+
+/** @returns {string | null} */
+function stored() {
+  try {
+    return sessionStorage.getItem(NAME);
+  } catch {
+    return unstored;
+  }
+}
+
+/** @param {string} key */
+function store(key) {
+  unstored = key;
+  try {
+    sessionStorage.setItem(NAME, key);
+  } catch {
+    // Then it is kept until the page is left.
+  }
+}
 
 /** @typedef {import("./api.js").Problem} Problem */
 
@@ -24,7 +45,7 @@ export function createKeyring() {
 
   /** @param {Problem | null} problem */
   function open(problem) {
-    const had = sessionStorage.getItem(NAME) !== null;
+    const had = stored() !== null;
     const refused = problem !== null && had;
     setText(byId("key-title"), refused ? "This key was refused" : "This service needs an API key");
     setText(byId("key-reason"), refused ? problem.detail : "");
@@ -36,7 +57,7 @@ export function createKeyring() {
         "close",
         () => {
           const given = dialog.returnValue === "given";
-          if (given) sessionStorage.setItem(NAME, input.value.trim());
+          if (given) store(input.value.trim());
           input.value = "";
           resolve(given);
         },
@@ -46,7 +67,7 @@ export function createKeyring() {
   }
 
   return {
-    get: () => sessionStorage.getItem(NAME),
+    get: stored,
     ask(problem) {
       asking ??= open(problem).finally(() => {
         asking = null;

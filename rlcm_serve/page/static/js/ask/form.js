@@ -64,7 +64,7 @@ export function askForm(onAsk, onEdit, picker) {
     ["majority", "One vote per sample", ""],
   ]);
   const kind = h("select", { name: "kind" });
-  const kindChoice = h("label", { class: "ask-kind", hidden: true }, "The guarantee is for questions of the kind ", kind);
+  const kindChoice = h("label", { class: "ask-kind", hidden: true }, "Your question is of the kind ", kind);
   const infeasible = choices("If no stopping rule is certified for that risk", "on_infeasible", [
     ["error", "Refuse, and list the certified risks", ""],
     ["full_budget", "Use the full budget, without a guarantee", ""],
@@ -171,9 +171,14 @@ export function askForm(onAsk, onEdit, picker) {
   };
 }
 
-/** @param {Question} question */
-function meaningOf({ alpha, risk }) {
-  return `The promise: at most ${RISKS[risk].often(frequency(alpha))}, on average over questions like the tested ones.`;
+/**
+ * @param {Question} question
+ * @param {Certificate} [certificate] that covers it
+ */
+function meaningOf({ alpha, risk, kind }, certificate) {
+  const over = certificate?.average === "groups" ? "groups of questions, each of which counts the same" : "questions like the tested ones";
+  const alone = kind && certificate && !certificate.kind?.name ? ` It is about all kinds together: for questions of the kind “${kind}” alone nothing is promised.` : "";
+  return `The promise: at most ${RISKS[risk].often(frequency(alpha))}, on average over ${over}.${alone}`;
 }
 
 /**
@@ -182,7 +187,7 @@ function meaningOf({ alpha, risk }) {
  */
 function alphaNote(question, certificate) {
   const { alpha, on_infeasible } = question;
-  const meaning = meaningOf(question);
+  const meaning = meaningOf(question, certificate);
   if (!certificate) return "These settings are not certified, so the answer has no guarantee.";
   if (certificate.withdrawn) return "The promise for these settings was withdrawn after an alarm, so the answer has no guarantee.";
   const levels = certifiedLevels(certificate).map((one) => percent(one.alpha));

@@ -1,7 +1,7 @@
 /** The list of certificates. It is read again whenever it may have changed: an alarm withdraws a promise at any time. */
 
 import { answers } from "../engine.js";
-import { certificateOf } from "./levels.js";
+import { certificateFor, certificateOf } from "./levels.js";
 
 /**
  * @typedef {import("./levels.js").Certificate} Certificate
@@ -11,6 +11,7 @@ import { certificateOf } from "./levels.js";
  *
  * @typedef {object} Known
  * @property {() => Certificate[]} all as last read
+ * @property {(question: import("./question.js").Question) => boolean} covers whether one of them covers a question
  * @property {() => Promise<void>} learn reads them; without an answer, what is known stays
  * @property {() => Promise<void>} refresh the same, if the engine can say which are active
  * @property {(run: { start: Promised, solution: Promised }) => Promise<void>} after an answer, which may
@@ -24,6 +25,8 @@ import { certificateOf } from "./levels.js";
 export function knownCertificates(api, engine, onRead) {
   /** @type {Certificate[]} */
   let certificates = [];
+  /** @type {number | null} */
+  let budget = null;
   /** @type {Promise<void> | null} */
   let learning = null;
 
@@ -38,6 +41,7 @@ export function knownCertificates(api, engine, onRead) {
     try {
       const listed = await api.get("certificates");
       certificates = listed.certificates;
+      budget = listed.max_tokens;
       onRead(listed);
     } catch {
       // Without the list nothing is named on the sliders; asking says what is wrong.
@@ -46,6 +50,7 @@ export function knownCertificates(api, engine, onRead) {
 
   return {
     all: () => certificates,
+    covers: (question) => certificateFor(certificates, question, budget) !== undefined,
     learn,
     async refresh() {
       if (answers(engine.now())) await learn();

@@ -18,6 +18,7 @@
  * @property {string | null} withdrawn why answers do not have its guarantee since an alarm
  * @property {string} risk
  * @property {"simultaneous" | "pointwise"} promise
+ * @property {string} average what the risk averages over: "problems" or "groups"
  * @property {{ n: number, vote: string, max_tokens: number | null }} procedure
  * @property {string[]} profiles that it is for
  * @property {{ name: string | null, certified: string[], pooled: string[] } | null} kind that it is for, null

@@ -11,6 +11,8 @@ import { RISKS } from "../risks.js";
  * @typedef {object} Remedies
  * @property {(part: Partial<Question>) => void} again asks it again, with these settings changed
  * @property {() => void} key asks for an API key, and then the question again
+ * @property {boolean} isCovered whether a certificate covers these settings; otherwise the levels that the service
+ *   lists are those of the nearest one
  * @property {import("../engine.js").EngineWatch} engine
  */
 
@@ -58,16 +60,17 @@ export function trouble(problem, question, remedies, sofar) {
  * @param {Question} question
  * @param {Remedies} remedies
  */
-function infeasible({ fields }, { alpha, risk }, { again }) {
+function infeasible({ fields }, { alpha, risk }, { again, isCovered }) {
   /** @type {number[]} */
   const levels = fields.certified_alphas ?? [];
   const smallest = fields.smallest_certifiable_alpha;
   const why = `You accept that at most ${RISKS[risk].often(frequency(alpha))}. The calibration problems do not show that any stopping rule keeps this, so the service refuses.`;
-  const near = typeof smallest === "number" && `The smallest risk that these problems can certify is about ${measured(smallest)}.`;
+  const near = typeof smallest === "number" && `The smallest risk that a certificate on as many new problems could reach is about ${measured(smallest)}.`;
+  const listed = isCovered ? "These risks are certified. Ask at one of them:" : "These risks are certified for the nearest settings; for yours, the answer has no guarantee:";
   return notice("That risk could not be certified with this data", [
     why,
     near || "",
-    levels.length ? "These risks are certified. Ask at one of them:" : "No risk is certified for these settings.",
+    levels.length ? listed : "No risk is certified for these settings.",
   ], ...levels.map((level) => button(percent(level), () => again({ alpha: level }), level === levels[0])),
     button("Use the full budget, without a guarantee", () => again({ on_infeasible: "full_budget" })));
 }

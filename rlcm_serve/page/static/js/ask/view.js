@@ -202,6 +202,7 @@ export function mount(root, app) {
     const remedies = {
       again: (/** @type {Partial<Question>} */ part) => ask({ ...question, ...part }),
       key: () => app.retry(problem, () => ask(question)),
+      isCovered: known.covers(question),
       engine: app.engine,
     };
     replace(notices, trouble(problem, question, remedies, progress.drawn));

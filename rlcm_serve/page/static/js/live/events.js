@@ -17,6 +17,8 @@ const WHAT = {
 
 /** @type {Record<string, string>} */
 const ACTIONS = { withdraw: "The guarantee was withdrawn.", "smaller-level": "The guarantee was withdrawn; smaller levels stop early without it.", warn: "Nothing else was done.", none: "Nothing was done." };
+/** What somebody did, and no alarm. Its text says who. */
+const BY_HAND = "restored";
 
 /** @type {Record<string, string>} */
 const HOOKS = { waiting: "The webhook has not received it yet.", delivered: "The webhook has received it.", failed: "The webhook could not be reached." };
@@ -43,7 +45,7 @@ export function eventDays(events) {
 function eventItem({ time, certificate, alpha, what, text, action, hook, runbook: address }) {
   const { mark, name } = WHAT[what] ?? { mark: "•", name: what };
   const level = alpha === null ? "" : ` at α = ${percent(alpha)}`;
-  const detail = text.includes(": ") ? `: ${withAlpha(text.slice(text.indexOf(": ") + 2))}` : "";
+  const detail = text.includes(": ") ? `: ${withAlpha(text.slice(text.indexOf(": ") + 2))}` : what === BY_HAND ? `: ${text}` : "";
   const known = RUNBOOKS[what];
   return h(
     "li",
@@ -52,6 +54,6 @@ function eventItem({ time, certificate, alpha, what, text, action, hook, runbook
     " ",
     h("b", null, h("span", { "aria-hidden": "true" }, `${mark} `), `${name}${level}`),
     `${detail}. `,
-    h("span", { class: "muted" }, "Certificate ", h("code", null, certificate), ". ", [ACTIONS[action], HOOKS[hook]].filter(Boolean).join(" "), " ", known && runbook(known, address)),
+    h("span", { class: "muted" }, "Certificate ", h("code", null, certificate), ". ", [what === BY_HAND ? "" : ACTIONS[action], HOOKS[hook]].filter(Boolean).join(" "), " ", known && runbook(known, address)),
   );
 }

@@ -10,7 +10,7 @@ import { count, duration, list, measured, number, percent } from "../format.js";
  * @typedef {{ statistic: string, calibration: number | null, now: number | null, rank: number,
  *   low: number, high: number, window: number, average_run_length: number | null,
  *   alarmed: boolean }} Drift
- * @typedef {{ drawn: number, waiting: number, disagreement: number | null, low: number, high: number,
+ * @typedef {{ agree: number, disagree: number, disagreement: number | null, low: number, high: number,
  *   above: boolean }} Shadow answers run on to the full budget, to see where it answers otherwise
  * @typedef {{ time: string, risk: number | null, low: number | null, high: number | null,
  *   share_declined: number | null }} Point

@@ -124,7 +124,7 @@ function levelRow(level, top, shadowed) {
     ),
     cell("Labels", labelWords(level)),
     cell("Abstained", abstainedWords(level)),
-    shadowed && cell("Other answer at full budget", shadow && shadow.disagreement !== null ? `${within(shadow.disagreement, shadow.low, shadow.high)}, ${shadow.drawn} runs` : "–"),
+    shadowed && cell("Other answer at full budget", shadow && shadow.disagreement !== null ? `${within(shadow.disagreement, shadow.low, shadow.high)}, ${count(shadow.agree + shadow.disagree, "run")}` : "–"),
   );
 }
 

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { count, duration } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { timeOf } from "../operate/job-log.js";
-import { LATE_S } from "./figures.js";
+import { LATE_S, statusOf } from "./figures.js";
 import { runbook } from "./runbooks.js";
 
 /** @typedef {import("./figures.js").Monitoring} Monitoring */
@@ -17,8 +17,8 @@ const NAMED = 2;
  * @returns {HTMLElement}
  */
 export function steps(body) {
-  const found = [...broken(body), ...drifted(body), ...late(body), ...labels(body)];
-  if (!found.length) return h("p", null, h("b", null, "✓ Nothing."), " There is no alarm, no answer waits for a label, and the promise is tested as labels come.");
+  const found = [...broken(body), ...drifted(body), ...late(body), ...labels(body), ...untested(body)];
+  if (!found.length) return h("p", null, h("b", null, "✓ Nothing."), " There is no alarm, and no answer waits for a label.");
   return h("ol", { class: "steps" }, found.map((children) => h("li", null, children)));
 }
 
@@ -39,18 +39,22 @@ function broken(body) {
   const withdrawn = active.filter(({ id }) => ids.includes(id));
   const alarmed = active.filter((one) => !withdrawn.includes(one) && one.levels.some(({ test }) => test?.alarmed));
   return [
-    ...calibrateAgain("Get the guarantee back: ", withdrawn, runbook("RlcmGuaranteeWithdrawn", withdrawn[0]?.runbook)),
+    ...reading("Get the guarantee back: ", withdrawn, (first, each) => [` Then calibrate again${each}: `, h("code", null, `rlcm recalibrate ${first}`), ". "], runbook("RlcmGuaranteeWithdrawn", withdrawn[0]?.runbook)),
     ...active.filter(({ guarantee }) => guarantee === "void").map(({ id, why }) => [h("b", null, "Start the engine as certified: "), h("code", null, id), ` gives no guarantee here, because ${why}. `, runbook("RlcmCertificateVoid")]),
-    ...calibrateAgain("Look at the alarm: ", alarmed, runbook("RlcmRiskAlarm")),
+    ...reading("Look at the alarm: ", alarmed, (_, each) => [` If the risk did rise, calibrate on new problems, and activate the new certificate${each}. `], runbook("RlcmRiskAlarm")),
   ];
 }
 
 /**
+ * The step that begins with reading the wrong answers of some certificates.
+ *
  * @param {string} title
  * @param {Monitoring["certificates"]} certificates
+ * @param {(first: string, each: string) => (string | HTMLElement)[]} then what follows, by the id of the first; `each`
+ *   says that it is for all of them
  * @param {HTMLElement} where to read more
  */
-function calibrateAgain(title, certificates, where) {
+function reading(title, certificates, then, where) {
   const [first] = certificates;
   if (!first) return [];
   const named = certificates.slice(0, NAMED).flatMap(({ id }, at) => [at ? ", " : "", h("a", { href: writeFragment("trust", { id }) }, h("code", null, id))]);
@@ -60,9 +64,8 @@ function calibrateAgain(title, certificates, where) {
       h("b", null, title),
       "read the wrong answers of ",
       ...named,
-      `${more} first, because labels can be wrong and a new kind of question may have come. Then calibrate again${certificates.length > 1 ? " for each" : ""}: `,
-      h("code", null, `rlcm recalibrate ${first.id}`),
-      ". ",
+      `${more} first, because labels can be wrong and a new kind of question may have come.`,
+      ...then(first.id, certificates.length > 1 ? " for each" : ""),
       where,
     ],
   ];
@@ -79,6 +82,17 @@ function drifted({ certificates }) {
 function late({ behind_s: behind }) {
   if (behind === null || behind <= LATE_S) return [];
   return [[h("b", null, "Find out why no test runs: "), `no process has looked at new answers for ${duration(behind)}. `, runbook("RlcmMonitoringStands")]];
+}
+
+/**
+ * Levels that were asked for, and that labels alone cannot test.
+ *
+ * @param {Monitoring} body
+ */
+function untested({ certificates }) {
+  const asked = certificates.filter(({ active, risk, levels }) => active && risk === "regret" && levels.some((level) => level.questions > 0 && statusOf(level) === "untestable"));
+  if (!asked.length) return [];
+  return [[h("b", null, "Have early exits compared: "), "whether one lost a right answer shows only beside the answer at full budget. Raise ", h("code", null, "shadow_share"), " above 0."]];
 }
 
 /** @param {Monitoring} body */

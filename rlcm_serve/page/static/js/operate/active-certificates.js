@@ -1,10 +1,11 @@
 /** The active certificates: what each level promises and expects, and how often it was asked for. */
 
 import { h, replace, setText } from "../dom.js";
-import { measured, number, percent, sentence } from "../format.js";
+import { measured, number, percent, sentence, tokens } from "../format.js";
 import { writeFragment } from "../fragment.js";
+import { withAlpha } from "../live/figures.js";
 import { byRisk } from "../risks.js";
-import { riskWording, samplesWords } from "../trust/wording.js";
+import { kindWords, riskWording, samplesWords } from "../trust/wording.js";
 
 /** @typedef {import("./overview.js").Overview} Overview */
 /** @typedef {import("./overview.js").ActiveCertificate} ActiveCertificate */
@@ -32,10 +33,11 @@ export function activeSection() {
       waiting.hidden = unsigned.length === 0;
       setText(waiting, `This service uses signed certificates only. No trusted key has signed these, so they are not used: ${unsigned.join(", ")}.`);
       root.hidden = certificates.length === 0;
-      const next = JSON.stringify(certificates.map(({ id, caveats, levels }) => [id, caveats, levels.map(({ alpha }) => alpha)]));
+      const next = JSON.stringify(certificates.map(({ id, caveats, withdrawn, levels }) => [id, caveats, withdrawn, levels.map(({ alpha }) => alpha)]));
       if (next !== shape) {
         counts = new Map();
-        replace(root, inOrder(certificates).map((one) => tableOf(one, counts)));
+        const titles = titlesOf(certificates);
+        replace(root, inOrder(certificates).map((one) => tableOf(one, titles.get(one.id) ?? one.id, counts)));
       }
       shape = next;
       for (const { id, levels } of certificates) {
@@ -48,11 +50,23 @@ export function activeSection() {
   };
 }
 
-/** What it is for. @param {ActiveCertificate} certificate */
-export function titleOf(certificate) {
+/**
+ * What each is for, by id; with its thinking budget where another is for the same but for that.
+ *
+ * @param {ActiveCertificate[]} certificates
+ * @returns {Map<string, string>}
+ */
+export function titlesOf(certificates) {
+  const plain = certificates.map(titleOf);
+  const isTwice = (/** @type {string} */ title) => plain.indexOf(title) !== plain.lastIndexOf(title);
+  return new Map(certificates.map((one) => [one.id, isTwice(titleOf(one)) ? `${titleOf(one)}, budget of ${tokens(one.max_tokens)}` : titleOf(one)]));
+}
+
+/** @param {ActiveCertificate} certificate */
+function titleOf(certificate) {
   const named = certificate.profiles.filter((name) => name !== "default");
   const under = named.length ? `, profile ${named.join(", ")}` : "";
-  return `${riskWording(certificate.risk).title}, ${samplesWords(certificate)}${under}`;
+  return `${riskWording(certificate.risk).title}, ${samplesWords(certificate)}${kindWords(certificate)}${under}`;
 }
 
 /** @param {ActiveCertificate[]} certificates */
@@ -62,15 +76,15 @@ function inOrder(certificates) {
 
 /**
  * @param {ActiveCertificate} certificate
+ * @param {string} title
  * @param {Map<string, HTMLElement>} counts filled: the cell with the questions of each level
  */
-function tableOf(certificate, counts) {
-  const { id, caveats, levels } = certificate;
+function tableOf({ id, caveats, withdrawn, levels }, title, counts) {
   const head = ["Target α", "Questions", "Tokens", "Abstentions"];
   return h(
     "table",
     null,
-    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, titleOf(certificate)), " ", h("code", null, id), caveats.map((text) => h("p", null, sentence(text)))),
+    h("caption", null, h("a", { href: writeFragment("trust", { id }) }, title), " ", h("code", null, id), withdrawn === null ? null : h("p", null, `No guarantee since an alarm: ${withAlpha(withdrawn)}.`), caveats.map((text) => h("p", null, sentence(text)))),
     h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", null, levels.filter(({ certified }) => certified).map((level) => levelRow(id, level, counts))),
   );

@@ -12,11 +12,13 @@ import { generatedOf } from "../generated.js";
  *   expected_tokens: number | null, full_budget_tokens: number | null, share_abstained: number | null }} Level
  *
  * @typedef {{ id: string, risk: string, promise: string, delta: number, n: number, vote: string,
- *   max_tokens: number, profiles: string[], has_report: boolean, caveats: string[], levels: Level[] }} ActiveCertificate
+ *   max_tokens: number, profiles: string[], kind: import("../trust/report-data.js").Kind | null, withdrawn: string | null,
+ *   has_report: boolean, caveats: string[], levels: Level[] }} ActiveCertificate
  *
  * @typedef {object} Overview
  * @property {string} time ISO 8601
  * @property {number} uptime_s
+ * @property {string} process that answered: all figures but those of jobs and certificates are its own
  * @property {string} version
  * @property {string} model
  * @property {string} figures whose they are: "service", or "key" for those of the key alone
@@ -42,11 +44,13 @@ import { generatedOf } from "../generated.js";
 
 /**
  * @param {Overview["figures"]} figures
+ * @param {boolean} isOneOfSeveral processes that answer in turn
  * @returns {string} whose they are; "" if the service's, as goes without saying
  */
-export function whoseWords(figures) {
-  if (figures === "service") return "";
-  return "Figures of your key alone. Questions of others are not counted: the scope “metrics” shows those of the whole service.";
+export function whoseWords(figures, isOneOfSeveral) {
+  const ofKey = "Figures of your key alone. Questions of others are not counted: the scope “metrics” shows those of all keys.";
+  const ofProcess = "Several processes answer here, and each counts on its own: questions, tokens and exits are those of the one that answered last. Prometheus adds them up.";
+  return [figures === "service" ? "" : ofKey, isOneOfSeveral ? ofProcess : ""].filter(Boolean).join(" ");
 }
 
 /** @param {Overview["figures"]} figures @returns {string} since when questions are counted, and whose */
@@ -82,31 +86,39 @@ export function generated({ tokens }) {
 }
 
 /**
- * The last five minutes of what was seen. Where nobody looked there is a gap.
+ * The last five minutes of what was seen of the process that answered last. Where nobody looked there is a gap.
  *
- * @returns {{ add: (overview: Overview) => void, moments: () => Moment[], rate: () => number | null }}
+ * @returns {{ add: (overview: Overview) => void, moments: () => Moment[], rate: () => number | null,
+ *   isOneOfSeveral: () => boolean }}
  *   `rate`: tokens generated per second over the last half minute, null while unknown
+ *   `isOneOfSeveral`: whether processes answer in turn; one that was only replaced does not count
  */
 export function createHistory() {
+  /** @type {Map<string, Moment[]>} */
+  const seen = new Map();
   /** @type {Moment[]} */
   let moments = [];
-  let uptime = 0;
+  let process = "";
+  let several = false;
   return {
     add(overview) {
-      if (overview.uptime_s < uptime) moments = []; // the service is another one, and counts from nothing
-      uptime = overview.uptime_s;
-      const at = uptime;
+      several ||= process !== overview.process && seen.has(overview.process);
+      process = overview.process;
+      moments = seen.get(process) ?? [];
+      const at = overview.uptime_s;
       const last = moments[moments.length - 1];
       const total = generated(overview);
       if (last && at - last.at > GAP_S) moments.push({ at: at - 1, running: null, waiting: null, generated: total });
       if (last && at <= last.at) return;
       moments.push({ at, running: overview.queue.running, waiting: overview.queue.waiting, generated: total });
       moments = moments.filter((moment) => at - moment.at <= KEPT_S);
+      seen.set(process, moments);
     },
     moments: () => moments,
+    isOneOfSeveral: () => several,
     rate() {
       const last = moments[moments.length - 1];
-      const first = moments.find((moment) => last && last.at - moment.at <= RATE_S);
+      const first = moments.find((moment) => last && last.at - moment.at <= RATE_S && moment.running !== null);
       if (!last || !first || last.at - first.at < 1) return null;
       return (last.generated - first.generated) / (last.at - first.at);
     },

@@ -106,7 +106,7 @@ function engineWords({ state, detail }) {
  * @returns {[string, string]} a title and a text
  */
 function lostWords({ status, title, detail, refusesKey }, hasFigures) {
-  const heading = { 0: "Reconnecting", 401: "This needs an API key", 403: "This key may not read the service’s state" }[status] ?? title;
+  const heading = { 0: "Reconnecting", 401: "This needs an API key", 403: refusesKey && "This key may not read the service’s state" }[status] || title;
   const kept = hasFigures && !refusesKey ? " The figures below are from the last update." : "";
   return [heading, detail + kept];
 }

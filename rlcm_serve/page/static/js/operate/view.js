@@ -4,7 +4,7 @@ import { h, replace, setText } from "../dom.js";
 import { rehearsalsSection } from "../live/rehearsals.js";
 import { liveSections } from "../live/section.js";
 import { confidenceSection } from "./confidence.js";
-import { activeSection, titleOf } from "./active-certificates.js";
+import { activeSection, titlesOf } from "./active-certificates.js";
 import { jobsSection } from "./jobs.js";
 import { nowSection } from "./now.js";
 import { createHistory, whoseWords } from "./overview.js";
@@ -32,8 +32,8 @@ export function mount(root, app) {
   const confidence = confidenceSection();
   const active = activeSection();
   const jobs = jobsSection(app.api);
-  const live = liveSections(app.api, { drift: confidence.element, answers: jobs.element }, () => poller.start());
-  const rehearsals = rehearsalsSection(app.api, () => poller.start());
+  const live = liveSections(app.api, { drift: confidence.element, answers: jobs.element }, () => resume());
+  const rehearsals = rehearsalsSection(app.api, () => resume());
   const figures = h(
     "div",
     { class: "figures", hidden: true },
@@ -63,12 +63,12 @@ export function mount(root, app) {
       figures.hidden = false;
       history.add(overview);
       head.live(overview);
-      setText(whose, whoseWords(overview.figures));
+      setText(whose, whoseWords(overview.figures, history.isOneOfSeveral()));
       whose.hidden = !whose.textContent;
       now.update(overview, history.moments());
       tokens.update(overview, history.rate());
       for (const section of [exits, confidence, questions, jobs, active]) section.update(overview);
-      const titles = new Map(overview.certificates.map((one) => [one.id, titleOf(one)]));
+      const titles = titlesOf(overview.certificates);
       live.look(overview.figures === "service", titles, overview.may_administer, overview.jobs);
       rehearsals.look(overview.figures === "service", overview.certificates.map(({ id }) => id));
       tick();

@@ -53,7 +53,7 @@
  * @typedef {{ n_problems: number, n_units: number, full_right: number }} Problems
  * @typedef {Record<string, string | number | boolean>} Fingerprint
  * @typedef {{ delta: number, bounds: { risk: string, at_most: number | null, bounds: (number | null)[] }[],
- *   next: { questions: number, most: (number | null)[] } | null }} Joint
+ *   next: { questions: number, most: (number | null)[], different_groups: boolean } | null }} Joint
  * @typedef {{ by: string, name: string | null, certified: string[], pooled: string[], delta: number }} Kind
  *
  * @typedef {object} ReportData

@@ -13,7 +13,7 @@ import { askedWords, titleOf } from "./wording.js";
 /** @typedef {import("./report-data.js").ReportData} ReportData */
 /** @typedef {import("./report-data.js").Certificate} Certificate */
 
-const LEAD = "A certificate promises a limit on how often answers are wrong. Here is what was measured afterwards.";
+const LEAD = "A certificate promises a limit on how often answers are wrong. Here are its figures, and the problems on which they were measured.";
 
 /**
  * @param {HTMLElement} root
@@ -196,7 +196,7 @@ function nothing() {
  * @param {() => void} [again]
  */
 function notice(problem, again) {
-  const title = { 401: "This needs an API key", 403: "This key may not read certificates", 404: "There is no such certificate", 0: "The service cannot be reached" }[problem.status] ?? problem.title;
+  const title = { 401: "This needs an API key", 403: problem.refusesKey && "This key may not read certificates", 404: "There is no such certificate", 0: "The service cannot be reached" }[problem.status] || problem.title;
   return h(
     "div",
     { class: "notice bad", role: "alert" },

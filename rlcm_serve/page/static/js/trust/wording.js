@@ -95,11 +95,11 @@ const SIDES = /** @type {Record<string, (share: string, questions: string) => st
 });
 
 /**
- * @param {Pick<ReportData, "joint" | "levels" | "risk" | "kind">} report
+ * @param {Pick<ReportData, "joint" | "levels" | "risk" | "kind" | "average">} report
  * @param {Level} level certified
  * @returns {string} what holds at once with the level, in a sentence after others; "" if nothing does
  */
-export function jointlyOf({ joint, levels, risk, kind }, level) {
+export function jointlyOf({ joint, levels, risk, kind, average }, level) {
   if (!joint) return "";
   const questions = kind?.name ? "all questions of this kind" : "all questions";
   const at = levels.findIndex(({ alpha }) => alpha === level.alpha);
@@ -107,9 +107,11 @@ export function jointlyOf({ joint, levels, risk, kind }, level) {
   const most = joint.next?.most[at];
   if (joint.next && typeof most === "number") {
     const answered = risk === "selective" ? "answered " : "";
-    said.push(`in one count of ${number(joint.next.questions)} ${answered}questions, from a moment that was fixed before, at most ${number(most)} go wrong`);
+    const apart = joint.next.different_groups ? " from different groups" : "";
+    said.push(`in one count of ${number(joint.next.questions)} ${answered}questions${apart}, from a moment that was fixed before, at most ${number(most)} go wrong`);
   }
-  return ` At the same time, ${said.join(", and ")}.`;
+  const equally = average === "groups" ? "counting every group of questions equally, " : "";
+  return ` At the same time, ${equally}${said.join(", and ")}.`;
 }
 
 /**

@@ -10,6 +10,18 @@ import { answerText } from "../math.js";
 const SHOWN = 4;
 
 /**
+ * The weight of all samples that were counted. Those without an answer weigh too, and are in no tally.
+ *
+ * @param {Vote["tally"]} tally
+ * @param {Vote["leader"]} leader
+ * @param {number} share of the leader
+ */
+export function totalOf(tally, leader, share) {
+  const led = leader === null ? undefined : tally[leader];
+  return led && share > 0 ? led / share : Object.values(tally).reduce((sum, weight) => sum + weight, 0);
+}
+
+/**
  * @param {number} samples
  * @param {import("../ask/question.js").Question["vote"]} kind
  * @returns {{ element: HTMLElement, need: (share: number) => void, draw: (vote: Vote) => void }} `need`: the least
@@ -45,11 +57,11 @@ export function votePanel(samples, kind) {
       rows.classList.toggle("needing", share > 0);
       rows.style.setProperty("--need", String(share));
     },
-    draw({ counted, tally, decided, leader }) {
+    draw({ counted, tally, decided, leader, share: won }) {
       const mark = needed ? `; an answer needs ${percent(needed)} (the mark)` : "";
       setText(state, `${counted} of ${samples} counted, ${counts}${mark}${decided && counted < samples ? "; decided" : ""}`);
       const ranked = Object.entries(tally).sort(([one, a], [other, b]) => b - a || Number(other === leader) - Number(one === leader));
-      const total = ranked.reduce((sum, [, weight]) => sum + weight, 0);
+      const total = totalOf(tally, leader, won);
       if (counted === samples && !ranked.length) state.append("; no sample gave an answer");
       const shown = ranked.slice(0, SHOWN).map(([answer, weight]) => {
         const { row, bar, figure } = rowOf(answer);
