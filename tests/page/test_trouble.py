@@ -20,7 +20,7 @@ UNDER_WAY = ".lane-words:not(:empty)"
 
 def test_a_kind_can_be_chosen_where_certificates_tell_kinds_apart(known: Visitor) -> None:
     question = "A dial shows 2. A up 6. B down 1. What does it show now?"  # that no other test asks
-    kind = known.page.get_by_label("Your question is of the kind")
+    kind = known.page.get_by_label("Kind, for the guarantee")
     known.write(question, n=1)
     expect(known.page.locator(".ask-certified")).to_be_visible()
     expect(kind).to_be_hidden()

@@ -64,7 +64,7 @@ export function askForm(onAsk, onEdit, picker) {
     ["majority", "One vote per sample", ""],
   ]);
   const kind = h("select", { name: "kind" });
-  const kindChoice = h("label", { class: "ask-kind", hidden: true }, "Your question is of the kind ", kind);
+  const kindChoice = h("label", { class: "ask-kind", hidden: true }, "Kind, for the guarantee ", kind);
   const infeasible = choices("If no stopping rule is certified for that risk", "on_infeasible", [
     ["error", "Refuse, and list the certified risks", ""],
     ["full_budget", "Use the full budget, without a guarantee", ""],

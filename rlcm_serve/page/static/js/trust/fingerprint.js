@@ -30,6 +30,7 @@ const PARTS = {
   extractor: "Answer extractor",
   answer_schema: "Answer schema",
   adapter: "LoRA adapter",
+  ends: "Ends of a text",
   familiarity: "Familiarity reading",
   familiarity_cutoff: "Familiarity cutoff",
   dtype: "Data type",
