@@ -39,6 +39,9 @@ from rlcm_serve.errors import WorkerFailed
 GRADER = f"rlcm-math 4 (math-verify {version('math-verify')})"
 """Name and version of the grader, as in a certificate's fingerprint."""
 
+BACKGROUND = 10
+"""Niceness of the processes that compare answers beside questions: these go first."""
+
 _READY = "ready\n"
 _READY_LIMIT = 120.0
 """Seconds in which a worker must say that it is ready; it takes 2 on an idle machine."""
@@ -216,7 +219,8 @@ class AnswerGrader(Verdicts):
 
     async def classes_async(self, answers: Sequence[str | None]) -> list[int]:
         """Does what `classes` does, outside the event loop."""
-        if all(answer is None or canonical(answer) for answer in answers):
+        distinct = set(answers) - {None}
+        if len(distinct) <= 1 or all(answer is None or canonical(answer) for answer in distinct):
             return self.classes(answers)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self.classes, answers)

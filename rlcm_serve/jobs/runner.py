@@ -13,11 +13,13 @@ from typing import ParamSpec, TypeVar
 
 from calibration import Certificate, CertifiedLevel
 from calibration.errors import CalibrationError
+from rlcm_serve.answers.grader import BACKGROUND, AnswerGrader
 from rlcm_serve.engine.contract import ReasoningEngine
 from rlcm_serve.errors import (
     CertificateMismatch,
     Conflict,
     DatabaseRefused,
+    EngineBusy,
     EngineDead,
     NotReady,
     NotRestoring,
@@ -117,7 +119,7 @@ class JobRunner:
             try:
                 await self._record_missing(job, problems, rows)
                 break
-            except (EngineDead, NotReady) as error:
+            except (EngineBusy, EngineDead, NotReady) as error:
                 done = len(await self._threads.read(rows.keys))
                 deaths, finished = (deaths + 1 if done == finished else 1), done
                 if deaths == MAX_DEATHS:
@@ -134,9 +136,20 @@ class JobRunner:
     async def _record_missing(
         self, job: Calibration, problems: list[LabelledProblem], rows: RecordingRows
     ) -> None:
+        # Not the grader of live votes, which would wait for a job's comparisons.
+        with AnswerGrader(niceness=BACKGROUND) as grader:
+            await self._record_with(grader, job, problems, rows)
+
+    async def _record_with(
+        self,
+        grader: AnswerGrader,
+        job: Calibration,
+        problems: list[LabelledProblem],
+        rows: RecordingRows,
+    ) -> None:
         await self._require_same_engine(job)
         engine = self._service.engine.under(job.request.profile)
-        recorder = Recorder(engine, self._service.grader, priority=PRIORITY)
+        recorder = Recorder(engine, grader, priority=PRIORITY)
         await check_problems(recorder, problems)
         step = math.ceil(job.total * _LOG_EVERY)
         logging: set[asyncio.Task[None]] = set()

@@ -11,14 +11,12 @@ import anyio
 import anyio.to_thread
 
 from rlcm_serve.admission import Admission, Tenant
-from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.answers.grader import BACKGROUND, AnswerGrader
 
 MOST_AT_ONCE = 2
 """Requests whose references are graded at a time, one of each key."""
 MOST_WAITING = 32
 """Requests that may wait for that; further ones are refused."""
-NICENESS = 10
-"""Of the processes that compare answers: the engine and the event loop go first."""
 
 Result = TypeVar("Result")
 
@@ -63,7 +61,7 @@ class Grading:
             grader.abandon()
 
     def _work(self, work: Callable[[AnswerGrader], Result]) -> Result:
-        with AnswerGrader(niceness=NICENESS) as grader:
+        with AnswerGrader(niceness=BACKGROUND) as grader:
             self._running.add(grader)
             try:
                 return work(grader)

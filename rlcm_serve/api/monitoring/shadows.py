@@ -9,9 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from rlcm_serve.admission import Admission
-from rlcm_serve.answers.grader import AnswerGrader
+from rlcm_serve.answers.grader import BACKGROUND, AnswerGrader
 from rlcm_serve.answers.profile_graders import verdicts_as_given, verdicts_of
-from rlcm_serve.api.monitoring.grading import NICENESS
 from rlcm_serve.core import Solution
 from rlcm_serve.errors import NotReady, RequestRefused
 from rlcm_serve.monitoring.running.live import LiveMonitoring
@@ -98,7 +97,7 @@ class FullAnswerGrading:
         profiles = {one.profile.name: one.profile for one in identities}
         waiting = self._stored.ungraded([*profiles])
         until = time.monotonic() + GRADING_S
-        with AnswerGrader(niceness=NICENESS) as grader:  # live votes do not wait for this one
+        with AnswerGrader(niceness=BACKGROUND) as grader:  # live votes do not wait for this one
             for one in sorted(waiting, key=lambda each: self._failures[each.id]):
                 if time.monotonic() > until:
                     return

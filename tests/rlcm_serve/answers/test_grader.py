@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.answers.grader import GRADER, AnswerGrader
 from rlcm_serve.errors import WorkerFailed
 
@@ -203,6 +204,16 @@ async def test_the_event_loop_goes_on_during_a_comparison(grader: AnswerGrader) 
     assert await grader.equal_async("Monday", r"\text{Monday}")
     ticking.cancel()
     assert steps > 1
+
+
+async def test_one_answer_is_compared_with_nothing_and_waits_for_nobody() -> None:
+    class Busy(AnswerGrader):
+        def _compare(self, answer: str, other: str) -> bool | None:
+            raise AssertionError("nothing is to be compared")
+
+    with Busy() as grader:
+        grader._threads.shutdown()
+        assert await grader.classes_async([r"\int x", None, r"\int x"]) == [0, NO_ANSWER, 0]
 
 
 def test_a_worker_that_cannot_start_is_an_error_and_no_verdict() -> None:

@@ -128,6 +128,16 @@ async def test_a_job_ends_with_a_certificate_of_its_recordings(
     assert [line.text for line in job.log] == [*expected, "fitting", "alpha 0.2: certified"]
 
 
+async def test_live_votes_do_not_wait_for_the_comparisons_of_a_job(database: Database) -> None:
+    async def comparing(*answers: object) -> bool:
+        raise AssertionError("the grader of live votes was asked")
+
+    async with running(database) as here:
+        here.service.grader.equal_async = comparing  # type: ignore[method-assign]
+        job = await here.run()
+    assert (job.state, job.error) == (JobState.DONE, None)
+
+
 async def test_a_certificate_without_report_data_is_valid(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
