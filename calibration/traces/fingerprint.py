@@ -66,6 +66,7 @@ class Fingerprint:
         extractor: how the answer is found in the text.
         answer_schema: digest of the JSON schema of the answer.
         adapter: digest of the LoRA adapter.
+        ends: ids of the tokens that end a text beside the tokenizer's own, by commas.
         familiarity: digest of the familiarity reading; "" without one.
         familiarity_cutoff: a question passes if its p-value is above it.
         dtype: data type of weights and computation, such as "bfloat16".
@@ -110,6 +111,7 @@ class Fingerprint:
     extractor: str = "boxed"
     answer_schema: str = ""
     adapter: str = ""
+    ends: str = ""
     familiarity: str = ""
     familiarity_cutoff: float = 0.0
     dtype: str = ""

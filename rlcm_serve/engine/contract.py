@@ -32,7 +32,8 @@ class EngineIdentity:
 
     `thinking` is the name of the thinking format, chosen or detected. `sampling` and `budget` are
     the profile's where it says them, otherwise the model's. `adapter` is the digest of the
-    profile's adapter, "" without one. `probe` says where confidence comes from. It is the digest of
+    profile's adapter, "" without one. `ends` are the ids, by commas, that end a text beside the
+    tokenizer's own end. `probe` says where confidence comes from. It is the digest of
     the probe, "" without a probe, or the definition of another signal as
     `rlcm_serve.engine.worker.signals.definition` writes it.
     `familiarity` is the digest of the familiarity reading, "" without one; a question is familiar
@@ -50,6 +51,7 @@ class EngineIdentity:
     thinking: str = ""
     profile: Profile = DEFAULT_PROFILE
     adapter: str = ""
+    ends: str = ""
     familiarity: str = ""
     familiarity_cutoff: float = 0.0
     facts: EngineFacts = UNKNOWN
@@ -71,6 +73,7 @@ class EngineIdentity:
             "thinking": self.thinking,
             "profile": profile,
             "adapter": self.adapter,
+            "ends": self.ends,
             "familiarity": self.familiarity,
             "familiarity_cutoff": self.familiarity_cutoff,
             "facts": self.facts.to_json(),

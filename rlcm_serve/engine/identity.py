@@ -69,6 +69,7 @@ def identify(settings: EngineSettings, files: ModelFiles, text: ModelText) -> En
         ),
         forced_suffix=text.suffix_text,
         thinking=text.format.name,
+        ends=",".join(map(str, text.other_ends)),
         familiarity=files.familiarity_digest(),
         familiarity_cutoff=files.familiarity.cutoff if files.familiarity else 0.0,
     )

@@ -60,6 +60,8 @@ class ModelText:
         # vLLM stops at the tokenizer's own end as well, whatever the files say.
         ends = {*(ends if isinstance(ends, list) else [ends]), tokenizer.eos_token_id}
         self._eos = frozenset(ends - {None})
+        self.other_ends = sorted(self._eos - {tokenizer.eos_token_id})
+        """Ids that end a text and are not the tokenizer's own end; no file's digest has them."""
         self._conversations = Conversations(tokenizer)
         self._added = frozenset(tokenizer.added_tokens_decoder)
         known = available_formats().values()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 from calibration import Certificate
 from calibration.canonical import canonical_json
 from calibration.traces.fingerprint import Effect, Fingerprint
+from rlcm_serve.answers.extraction.named import extractor_named
 from rlcm_serve.answers.profile_graders import grader_name
 from rlcm_serve.core import Question, RiskName, VoteRule
 from rlcm_serve.engine.contract import EngineIdentity
@@ -83,6 +84,7 @@ def fingerprint_of(
         top_k=identity.sampling.top_k,
         min_p=identity.sampling.min_p,
         adapter=identity.adapter,
+        ends=identity.ends,
         **_texts_of(asked),
         familiarity=identity.familiarity,
         familiarity_cutoff=identity.familiarity_cutoff,
@@ -96,7 +98,7 @@ def _texts_of(profile: Profile) -> dict[str, Any]:
         "system_prompt": "" if profile.system is None else digest_text(profile.system),
         "user_template": "" if profile.template == PROBLEM else digest_text(profile.template),
         "template_variables": _json(profile.variables),
-        "extractor": profile.extractor,
+        "extractor": extractor_named(profile.extractor).name,
         "grader": grader_name(profile),
         "answer_schema": "" if profile.schema is None else digest_text(_json(profile.schema)),
     }

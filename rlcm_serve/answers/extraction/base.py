@@ -13,6 +13,7 @@ class Extractor(ABC):
 
     Attributes:
         spec: names the extractor, as in a profile.
+        version: of an extractor of your own. Change it with the code: certificates depend on it.
         opening: text after the closed thinking that a forced answer continues; may be empty.
         answer_tokens: budget of a forced answer, if a few hundred tokens are not enough, and
             nobody gives another one.
@@ -20,9 +21,15 @@ class Extractor(ABC):
     """
 
     spec: str
+    version: str = ""
     opening: str = ""
     answer_tokens: int | None = None
     is_slow: bool = False
+
+    @property
+    def name(self) -> str:
+        """The extractor with its version, as in a certificate's fingerprint."""
+        return f"{self.spec} {self.version}" if self.version else self.spec
 
     @abstractmethod
     def find(self, text: str) -> str | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from transformers import AutoTokenizer
 
+from rlcm_serve.answers.extraction.named import extractor_named
 from rlcm_serve.core import Signal
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.identity import default_text, identify, identify_under
@@ -53,6 +56,29 @@ def test_the_thinking_format_has_its_canonical_name_whether_chosen_or_detected(
     for profile in (Profile(name="one"), Profile(name="one", thinking="qwen3")):
         under = identify_under(profile, detected, text.under_profile(profile))
         assert under.thinking == "deepseek_r1"
+
+
+def test_what_ends_a_text_besides_is_in_the_fingerprint(text: ModelText) -> None:
+    own = text.tokenizer.eos_token_id
+    assert identity(text, "probe").ends == "", "the embedded model has no other end"
+    generation = {**FILES.generation, "eos_token_id": [7, own, 5]}
+    files = replace(FILES, generation=generation)
+    other = identify(EngineSettings(), files, ModelText(files, text.tokenizer))
+    assert other.ends == "5,7"
+    assert other.to_json()["ends"] == "5,7"
+    differences = fingerprint_of(other).differences(fingerprint_of(identity(text, "probe")))
+    assert [one.partition(":")[0] for one in differences] == ["ends"]
+
+
+def test_an_extractor_of_ones_own_has_its_version_in_the_fingerprint(
+    text: ModelText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = Profile(name="own", extractor="rlcm_serve.answers.extraction.boxed:BoxedExtractor")
+    default = identity(text, "probe")
+    under = identify_under(profile, default, text.under_profile(profile))
+    assert fingerprint_of(under).extractor == profile.extractor
+    monkeypatch.setattr(extractor_named(profile.extractor), "version", "2", raising=False)
+    assert fingerprint_of(under).extractor == f"{profile.extractor} 2"
 
 
 def test_what_is_recorded_besides_changes_nothing(text: ModelText) -> None:
