@@ -247,7 +247,8 @@ class Sample:
     `answer_tokens` were generated after the thinking, for the model's own or a forced answer;
     `suffix_tokens` were inserted to force it. `text` is the whole text of the answer: what the
     model wrote after its thinking, and a forced answer as the extractor reads it. `is_cut` says
-    that the sample gives no answer because the limit of its tokens cut it off.
+    that the sample gives no answer because the limit of its tokens cut it off; `forced`, that an
+    answer was forced, because the model gave none by itself or must follow a schema.
     """
 
     rollout: Rollout
@@ -256,11 +257,7 @@ class Sample:
     suffix_tokens: int = 0
     text: str | None = None
     is_cut: bool = False
-
-    @property
-    def forced(self) -> bool:
-        """Whether the answer was forced, because the model gave none by itself."""
-        return self.suffix_tokens > 0
+    forced: bool = False
 
     @property
     def tokens(self) -> int:

@@ -181,6 +181,14 @@ class TooManyAtOnce(Overloaded):
         self.retry_after = retry_after
 
 
+class EngineBusy(Overloaded):
+    """vLLM takes no more requests now, by a limit of its own such as `--max-num-queued-reqs`."""
+
+    def __init__(self, why: str, retry_after: float = 1.0) -> None:
+        RlcmError.__init__(self, f"vLLM takes no more requests now: {why}")
+        self.retry_after = retry_after
+
+
 class RateLimited(Overloaded):
     """The caller's key has spent its requests or tokens of a minute."""
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from rlcm_serve.answers.extraction import Extractor, extractor_of
-from rlcm_serve.core import Budget, Completion, GenerationSettings, Rollout, TokenIds
+from rlcm_serve.core import Completion, GenerationSettings, Rollout, TokenIds
 from rlcm_serve.engine.contract import Reasoner
-
-SCHEMA_TOKENS = 1024
-"""Least budget of a text under a schema that no profile has; the budgets of profiles are theirs."""
 
 
 class ExtractedAnswers(NamedTuple):
@@ -21,8 +17,8 @@ class ExtractedAnswers(NamedTuple):
 
     `text` is the whole text of the first answer: what the model wrote after its thinking, and if
     the answer was forced, the answer as the extractor reads it. It is None without an answer.
-    `tokens` were generated; `suffix_tokens` were inserted to force the answer. `is_cut` says that
-    there is no answer because the limit of its tokens cut it off.
+    `tokens` were generated; `suffix_tokens` were inserted to force the answer, if it was `forced`.
+    `is_cut` says that there is no answer because the limit of its tokens cut it off.
     """
 
     answers: tuple[str | None, ...]
@@ -30,6 +26,7 @@ class ExtractedAnswers(NamedTuple):
     tokens: int
     suffix_tokens: int
     is_cut: bool = False
+    forced: bool = False
 
 
 async def answer_rollout(
@@ -50,8 +47,6 @@ async def answer_rollout(
     """
     profile = engine.identity.profile
     extractor = extractor_of(profile, generation.schema)
-    if generation.schema != profile.schema_text:
-        generation = replace(generation, budget=with_room(generation.budget))
     written = (rollout.answer_text or "").strip() if generation.schema is None else ""
     own = await _in_time(extractor, partial(read_own, extractor, generation, rollout))
     if own is not None:
@@ -65,12 +60,7 @@ async def answer_rollout(
         text = "\n\n".join(filter(None, (written, extractor.shown(forced[0].text, answers[0]))))
     tokens = rollout.answer_tokens + forced[0].tokens
     is_cut = answers[0] is None and not forced[0].complete
-    return ExtractedAnswers(answers, text, tokens, forced[0].suffix_tokens, is_cut)
-
-
-def with_room(budget: Budget) -> Budget:
-    """The budget for a text under a schema of the caller's, which may be long."""
-    return replace(budget, answer=max(budget.answer, SCHEMA_TOKENS))
+    return ExtractedAnswers(answers, text, tokens, forced[0].suffix_tokens, is_cut, forced=True)
 
 
 def opening_of(extractor: Extractor, generation: GenerationSettings) -> str:

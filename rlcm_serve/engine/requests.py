@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rlcm_serve.core import GenerationSettings
+from rlcm_serve.core import Budget, GenerationSettings, Sampling
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.profiles.bounded_schemas import schema_refused
 
 if TYPE_CHECKING:
@@ -71,6 +72,27 @@ def structured_outputs(schema: str | None) -> StructuredOutputsParams | None:
     from vllm.sampling_params import StructuredOutputsParams
 
     return None if schema is None else StructuredOutputsParams(json=json.loads(schema))
+
+
+def check_sampling(llm: AsyncLLM, sampling: Sampling) -> None:
+    """Returns if vLLM can sample like this, with the drafts that it was started with.
+
+    Raises:
+        RequestRefused: it cannot; the message says why.
+    """
+    from vllm.exceptions import VLLMClientError
+
+    params = sampling_params(GenerationSettings(Budget(1, 1), sampling), 1, ())
+    config = llm.vllm_config
+    try:
+        params.verify(
+            llm.model_config,
+            config.speculative_config,
+            config.structured_outputs_config,
+            llm.input_processor.tokenizer,
+        )
+    except (VLLMClientError, ValueError) as error:
+        raise RequestRefused("profile", f"vLLM cannot sample like this: {error}") from error
 
 
 def check_schema(llm: AsyncLLM, schema: str | None) -> None:

@@ -25,13 +25,15 @@ from rlcm_serve.engine.worker.readings.fetching import Ticket
 from rlcm_serve.engine.worker.readings.parcels import Parcel, Wanted
 from rlcm_serve.engine.worker.readings.slots import ReadingsTable
 from rlcm_serve.engine.worker.statistics import STATISTICS
-from rlcm_serve.errors import EngineDead, ModelRefused
+from rlcm_serve.errors import EngineBusy, EngineDead, ModelRefused, RequestRefused
 
 if TYPE_CHECKING:
     from vllm import RequestOutput, SamplingParams
 
 _FIRST_REPLY = 60.0
 """Seconds in which vLLM must answer its first call after it has started."""
+_RESULTS = (None, "stop", "length")
+"""Finish reasons of an output that goes on, and of requests that have a result."""
 
 
 class RunningVllm:
@@ -185,8 +187,11 @@ class RunningVllm:
         `adapter` is the digest of the LoRA adapter to apply; "" applies none.
 
         Raises:
-            EngineDead: vLLM has died.
+            EngineDead: vLLM has died, or ended the request without a result.
+            EngineBusy: vLLM takes no more requests now.
+            RequestRefused: vLLM cannot carry out such a request.
         """
+        from vllm.exceptions import GracefulHTTPError, VLLMClientError
         from vllm.inputs import tokens_input
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
@@ -209,6 +214,10 @@ class RunningVllm:
         except EngineGenerateError as error:
             reason = self._killed or f"the engine failed while answering: {error}"
             raise EngineDead(reason) from error
+        except GracefulHTTPError as error:
+            raise EngineBusy(str(error)) from error
+        except VLLMClientError as error:
+            raise RequestRefused("problem", f"vLLM refuses the request: {error}") from error
 
     async def canary(self) -> None:
         """Asks for one token after one token: too short a prompt for the prefix cache."""
@@ -280,4 +289,8 @@ class _Counted:
     async def __anext__(self) -> RequestOutput:
         output = await anext(self._outputs)
         self._running.outputs_received += 1
+        for part in output.outputs:
+            if part.finish_reason not in _RESULTS:  # of a request that failed or was ended
+                why = f"the engine ended a request without a result: {part.finish_reason}"
+                raise EngineDead(why)
         return output

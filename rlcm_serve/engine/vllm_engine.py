@@ -33,7 +33,7 @@ from rlcm_serve.engine.identity import default_text, identify, identify_under
 from rlcm_serve.engine.launch import EngineSettings, set_environment, vllm_arguments
 from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model
 from rlcm_serve.engine.model_text import ModelText
-from rlcm_serve.engine.requests import check_schema
+from rlcm_serve.engine.requests import check_sampling, check_schema
 from rlcm_serve.engine.running import RunningVllm
 from rlcm_serve.engine.vllm_reasoner import VllmReasoner
 from rlcm_serve.engine.weights.adapters import Adapter, require_match
@@ -106,7 +106,7 @@ class VllmEngine(ReasoningEngine):
                 self._has_started(self.running.context, facts)
                 if self.settings.self_test:
                     await self_test(self, files, AT_START)
-            await asyncio.to_thread(self._check_schemas, self.running)
+            await asyncio.to_thread(self._check_profiles, self.running)
         # An adapter that does not fit, a schema that cannot be followed, or a self-test that
         # failed; vLLM would stay.
         except (EngineDead, ModelRefused, ProfileRefused, UnsupportedVllm) as error:
@@ -154,10 +154,11 @@ class VllmEngine(ReasoningEngine):
         require_exit_control(vllm_config, self.settings, files, self.stop_ids, adapters)
         return AdoptedClient(self._adopted)
 
-    def _check_schemas(self, running: RunningVllm) -> None:
-        """Raises `ProfileRefused` if answers cannot follow the schema of a profile."""
+    def _check_profiles(self, running: RunningVllm) -> None:
+        """Raises `ProfileRefused` if vLLM cannot sample, or write answers, as a profile asks."""
         for name, reasoner in self._reasoners.items():
             try:
+                check_sampling(running.llm, reasoner.identity.sampling)
                 check_schema(running.llm, reasoner.identity.profile.schema_text)
             except RequestRefused as error:
                 raise ProfileRefused(f"profile {name!r}: {error}") from error

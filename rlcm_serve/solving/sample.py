@@ -80,6 +80,7 @@ class SampleRun:
             found.suffix_tokens,
             found.text,
             found.is_cut,
+            found.forced,
         )
 
     def cancelled(self) -> CancelledSample:

@@ -131,7 +131,7 @@ class Service:
                 self._solver = None
                 self.hangs += death.hung
                 self.stage = "the engine hung" if death.hung else "the engine died"
-                _log.error("%s: %s", self.stage, await self.engine.cause_of_death())
+                _log.error("%s: %s", self.stage, await self._cause_of_death())
                 failed = 0 if death.lasted else failed
             if failed == self._restart_policy.attempts:
                 break
@@ -147,6 +147,12 @@ class Service:
             else f"{self.stage}, and is not restarted here"
         )
         _log.error("%s: no question can be answered until the service is restarted", self.stage)
+
+    async def _cause_of_death(self) -> str:
+        try:
+            return await self.engine.cause_of_death()
+        except Exception as error:  # it is started again all the same  # noqa: BLE001
+            return f"nobody knows why: {error!r}"
 
     async def _start_again(self, failed: int) -> str | None:
         """Makes one attempt; returns the error message if it failed."""

@@ -11,6 +11,7 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import (
+    Budget,
     CancelledSample,
     GenerationSettings,
     Question,
@@ -25,6 +26,9 @@ from rlcm_serve.solving.guarantees import Guarantees, Terms
 from rlcm_serve.solving.sample import SampleRun
 from rlcm_serve.solving.samples import RunningSamples
 from rlcm_serve.solving.vote import VoteTally
+
+SCHEMA_TOKENS = 1024
+"""Least budget of a text under a schema that no profile has; the budgets of profiles are theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,10 @@ class Solver:
         terms = self.guarantees.terms_for(question)
         reasoner = self.engine.under(terms.asked.profile.name)
         prompt = reasoner.prompt(terms.asked.messages)
-        default = reasoner.identity.sampling
+        default, usual = reasoner.identity.sampling, reasoner.identity.profile.schema_text
+        schema = question.schema or usual
         generation = GenerationSettings(
-            budget=terms.budget,
+            budget=terms.budget if schema == usual else _with_room(terms.budget),
             sampling=replace(
                 default,
                 temperature=_first(question.temperature, default.temperature),
@@ -109,7 +114,7 @@ class Solver:
             seed=question.seed,
             priority=priority,
             cache_salt=cache_salt,
-            schema=question.schema or reasoner.identity.profile.schema_text,
+            schema=schema,
         )
         reasoner.check(prompt, generation)
         return Prepared(question, terms, reasoner, prompt, generation)
@@ -208,6 +213,11 @@ def _solution(
         profile=prepared.terms.asked.profile.name,
         familiarity=gate.familiarity,
     )
+
+
+def _with_room(budget: Budget) -> Budget:
+    """The budget for a text under a schema of the caller's, which may be long."""
+    return replace(budget, answer=max(budget.answer, SCHEMA_TOKENS))
 
 
 def _declined(

@@ -200,7 +200,7 @@ class _QuestionSpan(QuestionSpan):
         span.set_attribute("rlcm.tokens", result.tokens)
         if isinstance(result, CancelledSample):
             span.set_attribute("rlcm.cancelled", True)
-        elif result.suffix_tokens and number in self._exits:
+        elif result.forced and number in self._exits:
             self._child(span, "forced answer", self._exits[number]).end()
         span.end()
         del self._samples[number]

@@ -55,9 +55,17 @@ def _end_of(process: BaseProcess) -> str | None:
         return None
     if code >= 0:
         return f"{process.name} (process {process.pid}) exited with status {code}"
-    name = signal.Signals(-code).name
+    name = _name_of(-code)
     why = " (the kernel does so when memory runs out)" if name == "SIGKILL" else ""
     return f"{process.name} (process {process.pid}) was ended by {name}{why}"
+
+
+def _name_of(number: int) -> str:
+    """The name of a signal; real-time signals have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def last_words(log: Path) -> str:

@@ -147,6 +147,7 @@ FRONT_END = (
     Hook("vllm:SamplingParams", takes=tuple(name for name in _SAMPLING if name != "extra_args")),
     Hook("vllm.sampling_params:StructuredOutputsParams", takes=("json",)),
     Hook("vllm.exceptions:VLLMClientError"),
+    Hook("vllm.exceptions:GracefulHTTPError"),
     Hook("vllm.sampling_params:RequestOutputKind", has=("DELTA",)),
     Hook("vllm:RequestOutput", has=("num_cached_tokens", "outputs")),
     Hook(

@@ -26,6 +26,7 @@ ANSWERED: list[tuple[Exception, int, str]] = [
     (errors.OutOfTime(1.0), 504, "out-of-time"),
     (errors.BatchOutOfTime(1.0), 504, "out-of-time"),
     (errors.Overloaded(3, 7), 429, "overloaded"),
+    (errors.EngineBusy("its queue is full"), 429, "overloaded"),
     (errors.TooManyAtOnce(3, 7), 429, "overloaded"),
     (errors.RateLimited("tokens", 600, 7.2), 429, "rate-limit-exceeded"),
     (errors.BodyTooLarge(10), 413, "body-too-large"),

@@ -10,9 +10,9 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from calibration import ExitPolicy
-from rlcm_serve.answers.forcing import SCHEMA_TOKENS
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.solving.fingerprints import fingerprint_of
+from rlcm_serve.solving.solver import SCHEMA_TOKENS
 from tests.rlcm_serve.api.openai_client import ASKED, chunks_of, client_of, joined
 from tests.rlcm_serve.api.serving import PROBLEM, Running, serving
 from tests.rlcm_serve.api.test_openai import rlcm_of
@@ -61,7 +61,7 @@ async def test_a_schema_of_the_request_is_followed_without_a_guarantee(
     assert rlcm["guarantee"] is None
     assert "its response_format is not that of the profile 'default'" in rlcm["no_guarantee_reason"]
     assert '"integer"' in (ready.engine.drawings[-1].schema or "")
-    assert ready.engine.drawings[-1].budget.answer == 8
+    assert ready.engine.drawings[-1].budget.answer == SCHEMA_TOKENS, "there must be room for it"
     assert ready.engine.answering is not None
     assert ready.engine.answering.budget.answer == SCHEMA_TOKENS
 

@@ -121,6 +121,21 @@ def kill(engine: MortalEngine, time: Time) -> None:
     time.look.set()
 
 
+async def test_an_engine_whose_end_cannot_be_explained_is_started_again(
+    engine: MortalEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def cause_of_death() -> str:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(engine, "cause_of_death", cause_of_death)
+    time = Time()
+    async with running(engine, time) as (service, stages):
+        kill(engine, time)
+        await stages.until("ready")
+        assert service.restarts == 1
+    assert "nobody knows why: OSError" in caplog.text
+
+
 async def test_an_engine_that_dies_is_started_again(engine: MortalEngine) -> None:
     time = Time()
     async with running(engine, time) as (service, stages):

@@ -43,7 +43,7 @@ def sample(
         discarded=1,
         cached_prompt_tokens=cached,
     )
-    return Sample(rollout, answer="7 apples", answer_tokens=3, suffix_tokens=4)
+    return Sample(rollout, answer="7 apples", answer_tokens=3, suffix_tokens=4, forced=True)
 
 
 def solution(

@@ -53,7 +53,8 @@ class ResponseWriter(ABC):
         """The beginning of a stream, once the terms of the question are known."""
         # What the model writes by itself need not follow a schema, and is not the answer then.
         is_own = prepared.generation.schema is None
-        policy = prepared.terms.policy if is_own else None
+        is_spoken = is_own and self._question.samples == 1
+        policy = prepared.terms.policy if is_spoken else None
         self._answer = AnswerStream(policy, self._body.stops)
         return self._begin(prepared.terms.guarantee)
 
