@@ -69,7 +69,7 @@ def tradeoff(index: ResultsIndex) -> Block:
         f"{title_of(method)}: accuracy {number(own['accuracy'])}, ECE {number(own['ece'])}"
         for method, own in found.items()
     )
-    caption = Caption("Accuracy against ECE", "Left and high is better.", f"{said}.")
+    caption = Caption("Accuracy against ECE", "Up and to the left is better.", f"{said}.")
     return Block("tradeoff", (intro, Plate("tradeoff", partial(draw_tradeoff, found), caption)))
 
 

@@ -8,6 +8,7 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletion
 
 from calibration import ExitPolicy
+from rlcm_serve.api.wire.openai import answer_text
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.api.openai_client import ASKED, client_of
@@ -133,6 +134,23 @@ async def test_the_default_alpha_is_a_setting(one: Path, tmp_path: Path) -> None
         rlcm = rlcm_of(await client.chat.completions.create(**ASKED))
     assert rlcm["guarantee"]["alpha_certified"] == 0.2
     assert rlcm["alpha_is_default"] is True
+
+
+async def test_a_stream_of_several_samples_asks_for_no_sample_whether_its_text_is_given(
+    one: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That replays all readings of a sample, and the text comes at the end anyway."""
+
+    def replays(*_: object) -> bool:
+        raise AssertionError("the readings were replayed")
+
+    monkeypatch.setattr(answer_text, "answers_at_last", replays)
+    async with serving(SURE, SURE, certificates=[one]) as running, client_of(running.app) as client:
+        asked = {**ASKED, "stream": True, "extra_body": {"n_votes": 2}}
+        chunks = [chunk async for chunk in await client.chat.completions.create(**asked)]
+    assert r"\boxed{7}" in "".join(
+        chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices
+    )
 
 
 async def test_usage_counts_everything_once(one: Path) -> None:

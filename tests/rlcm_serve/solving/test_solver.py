@@ -35,6 +35,7 @@ from rlcm_serve.events import (
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.sample import gives_answer
 from rlcm_serve.solving.solver import Solver
+from tests.rlcm_serve import scripted_engine
 from tests.rlcm_serve.scripted_engine import (
     BUDGET,
     FORCED_TOKENS,
@@ -95,6 +96,17 @@ async def test_a_high_exit_forces_the_answer(grader: AnswerGrader) -> None:
     assert solution.prompt_tokens == 7
     assert solution.guarantee is not None
     assert solution.no_guarantee_reason is None
+
+
+async def test_an_answer_is_forced_also_where_that_takes_no_token(
+    grader: AnswerGrader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that marks no thinking, asked for JSON."""
+    monkeypatch.setattr(scripted_engine, "SUFFIX_TOKENS", 0)
+    solution = await solve(grader, HIGH)
+    assert solution.finished[0].suffix_tokens == 0
+    assert solution.forced
+    assert not (await solve(grader, NATURAL)).forced
 
 
 async def test_a_low_exit_abstains_without_forcing(grader: AnswerGrader) -> None:
