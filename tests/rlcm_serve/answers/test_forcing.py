@@ -62,12 +62,10 @@ async def test_a_text_with_an_answer_is_kept_whole(profile: Profile, own: str, a
 async def test_without_one_the_answer_is_forced_after_the_models_own_text(
     profile: Profile, continued: str, answer: str, text: str
 ) -> None:
-    costs = (FORCED_TOKENS, SUFFIX_TOKENS)
-    assert await answered(profile, None, continued) == ExtractedAnswers((answer,), text, *costs)
+    forced = ExtractedAnswers((answer,), text, FORCED_TOKENS, SUFFIX_TOKENS, forced=True)
+    assert await answered(profile, None, continued) == forced
     found = await answered(profile, "Hm.", continued)
-    assert found == ExtractedAnswers(
-        (answer,), f"Hm.\n\n{text}", OWN_TOKENS + FORCED_TOKENS, SUFFIX_TOKENS
-    )
+    assert found == forced._replace(text=f"Hm.\n\n{text}", tokens=OWN_TOKENS + FORCED_TOKENS)
 
 
 @pytest.mark.parametrize(
