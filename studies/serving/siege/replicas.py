@@ -43,6 +43,9 @@ PATIENCE = 900.0
 FOLLOWED = 2.0
 """Seconds after which no answer is given under a certificate that was deactivated."""
 
+LEAST_SHARE = 0.6
+"""Of its limit, which a key gets while processes are killed and start again (docs/decisions.md)."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -312,7 +315,7 @@ class _Run:
         self._account.share = (least, most)
         asks_much = outcomes["429"] > outcomes["200"]  # else it did not want all that it may
         one = 1 / whole  # what flowed in of the next question
-        if least > 1.1 + one or (most < 0.9 - one and asks_much):
+        if least > 1.1 + one or (most < LEAST_SHARE - one and asks_much):
             self._account.wrong.append(
                 f"the limited key got {least:.3f} to {most:.3f} of its limit"
             )
