@@ -43,9 +43,6 @@ PATIENCE = 900.0
 FOLLOWED = 2.0
 """Seconds after which no answer is given under a certificate that was deactivated."""
 
-LEAST_SHARE = 0.6
-"""Of its limit, which a key gets while processes are killed and start again (docs/decisions.md)."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -203,8 +200,9 @@ class _Run:
             await asyncio.to_thread(service.await_ready, PATIENCE)
         await self._until_all_was_seen()
         self._over.set()
-        await asyncio.gather(*asking, changing)
-        self._account.seconds = time.monotonic() - began
+        await asyncio.gather(*asking)
+        self._account.seconds = time.monotonic() - began  # what changes may still sleep for long
+        await changing
         await self._until_jobs_end()
         self._check_limit()
         self._check_lags()
@@ -315,7 +313,7 @@ class _Run:
         self._account.share = (least, most)
         asks_much = outcomes["429"] > outcomes["200"]  # else it did not want all that it may
         one = 1 / whole  # what flowed in of the next question
-        if least > 1.1 + one or (most < LEAST_SHARE - one and asks_much):
+        if least > 1.1 + one or (most < 0.9 - one and asks_much):
             self._account.wrong.append(
                 f"the limited key got {least:.3f} to {most:.3f} of its limit"
             )
