@@ -129,7 +129,13 @@ def to_table(rollouts: Iterable[Rollout], fingerprint: Fingerprint | None) -> pa
             table = table.drop_columns([name])
     if fingerprint is None:
         return table
-    return table.replace_schema_metadata({FINGERPRINT_KEY: json.dumps(fingerprint.to_json())})
+    return with_fingerprint(table, fingerprint)
+
+
+def with_fingerprint(table: pa.Table, fingerprint: Fingerprint) -> pa.Table:
+    """The table with this fingerprint in its metadata, in place of the one it had."""
+    packed = json.dumps(fingerprint.to_json()).encode()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), FINGERPRINT_KEY: packed})
 
 
 def fingerprint_of(schema: pa.Schema, source: str) -> Fingerprint | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import pyarrow as pa
 
 from calibration import TraceError
 from calibration.traces.fingerprint import Fingerprint
-from calibration.traces.table import FAMILIARITY, FINGERPRINT_KEY, fingerprint_of
+from calibration.traces.table import FAMILIARITY, fingerprint_of, with_fingerprint
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
 
@@ -71,6 +70,4 @@ def with_familiarity(
     if FAMILIARITY.name in table.column_names:
         table = table.drop_columns([FAMILIARITY.name])
     column = pa.array([p_values[id_] for id_ in table["problem_id"].to_pylist()], FAMILIARITY.type)
-    table = table.append_column(FAMILIARITY, column)
-    packed = json.dumps(now.to_json()).encode()
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), FINGERPRINT_KEY: packed})
+    return with_fingerprint(table.append_column(FAMILIARITY, column), now)

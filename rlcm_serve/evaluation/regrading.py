@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +11,7 @@ import pyarrow.parquet as pq
 
 from calibration import TraceError
 from calibration.policy.voting import NO_ANSWER
-from calibration.traces.fingerprint import Fingerprint
-from calibration.traces.table import FINGERPRINT_KEY, fingerprint_of
+from calibration.traces.table import fingerprint_of, with_fingerprint
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading import Grader, grader_named, grader_of
 from rlcm_serve.events import OnProgress, ignore_progress
@@ -114,8 +112,11 @@ def regrade(
     ]
     classes = [class_of.get(key, NO_ANSWER) for key in zip(ids, said, strict=True)]
     before = table["correct"].to_pylist()
+    regraded = _replaced(table, correct, classes)
+    if fingerprint is not None:
+        regraded = with_fingerprint(regraded, replace(fingerprint, grader=grader.name))
     return Regraded(
-        table=_with_grader(_replaced(table, correct, classes), fingerprint, grader.name),
+        table=regraded,
         was=None if fingerprint is None else fingerprint.grader,
         became_right=sum(now is True and not was for now, was in zip(correct, before, strict=True)),
         became_wrong=sum(
@@ -174,14 +175,6 @@ def _replaced(table: pa.Table, correct: Sequence[bool | None], classes: Sequence
         field = table.schema.field(name)
         table = table.set_column(at, field, pa.array(values, field.type))
     return table
-
-
-def _with_grader(table: pa.Table, fingerprint: Fingerprint | None, grader: str) -> pa.Table:
-    if fingerprint is None:
-        return table
-    packed = json.dumps(replace(fingerprint, grader=grader).to_json())
-    metadata = {**(table.schema.metadata or {}), FINGERPRINT_KEY: packed.encode()}
-    return table.replace_schema_metadata(metadata)
 
 
 def _regrouped(ids: Sequence[str], before: Sequence[int], after: Sequence[int]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow as pa
 import torch
 
 from calibration import TraceError
-from calibration.traces.table import FINGERPRINT_KEY, fingerprint_of
+from calibration.traces.table import fingerprint_of, with_fingerprint
 from rlcm_serve.engine.model_files import digest_probe
 from rlcm_serve.engine.weights.probe_files import read_probe
 from rlcm_serve.engine.worker.probe import Probe
@@ -49,9 +48,7 @@ def reread(table: pa.Table, inputs: Iterable[KeptInputs], folder: Path) -> pa.Ta
         )
     at = table.column_names.index("confidence")
     table = table.set_column(at, table.schema.field(at), pa.array(found))
-    packed = json.dumps(replace(fingerprint, probe=digest_probe(folder)).to_json())
-    metadata = {**(table.schema.metadata or {}), FINGERPRINT_KEY: packed.encode()}
-    return table.replace_schema_metadata(metadata)
+    return with_fingerprint(table, replace(fingerprint, probe=digest_probe(folder)))
 
 
 def _confidences(inputs: Iterable[KeptInputs], folder: Path) -> dict[ReadingKey, float]:
