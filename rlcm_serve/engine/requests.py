@@ -1,13 +1,15 @@
-"""Parameters of one vLLM request: its sampling, and the JSON schema that an answer follows."""
+"""One vLLM request: its sampling, the JSON schema that an answer follows, and its admission."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rlcm_serve.core import Budget, GenerationSettings, Sampling
-from rlcm_serve.errors import RequestRefused
+from rlcm_serve.errors import EngineBusy, RequestRefused
 from rlcm_serve.profiles.bounded_schemas import schema_refused
 
 if TYPE_CHECKING:
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
     from vllm.sampling_params import StructuredOutputsParams
     from vllm.v1.engine.async_llm import AsyncLLM
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+PATIENCE = 600.0
+"""Seconds for which a request is sent again while vLLM's queue is full."""
 _STRIDE = 8
 """Most tokens per output when the caller does not want their text.
 
@@ -27,6 +34,33 @@ STRUCTURED_OUTPUTS = {"backend": "guidance", "disable_any_whitespace": True}
 """vLLM's configuration. Guidance refuses what it does not support, where others ignore it; free
 blanks between the parts of a text invite a model to write them until its tokens are used up.
 """
+
+
+def once_admitted(
+    ask: Callable[P, Coroutine[Any, Any, Result]],
+) -> Callable[P, Coroutine[Any, Any, Result]]:
+    """Sends a request again while vLLM's queue is full: for work that is under way.
+
+    A new question is refused at once instead, so that its caller can ask elsewhere.
+
+    Raises:
+        EngineBusy: the queue was full for `PATIENCE` seconds.
+    """
+
+    @wraps(ask)
+    async def patient(*args: P.args, **named: P.kwargs) -> Result:
+        waited = 0.0
+        while True:
+            try:
+                return await ask(*args, **named)
+            except EngineBusy as busy:
+                if waited >= PATIENCE:
+                    raise
+                pause = busy.retry_after
+            await asyncio.sleep(pause)
+            waited += pause
+
+    return patient
 
 
 def sampling_params(

@@ -25,6 +25,7 @@ from rlcm_serve.engine.model_text import ModelText
 from rlcm_serve.engine.requests import (
     check_schema,
     log_probs_of,
+    once_admitted,
     sampling_params,
     seed_of,
     stride_of,
@@ -218,6 +219,7 @@ class VllmReasoner(Reasoner):
             raise RuntimeError("the engine records no states: start it with record_inputs")
         return inputs[: -len(STATISTICS)]
 
+    @once_admitted
     async def continue_after(
         self,
         prompt: TokenIds,
@@ -297,6 +299,7 @@ class VllmReasoner(Reasoner):
         confidence = signals[list(Signal).index(Signal(self.settings.confidence))]
         return replace(end, confidence=confidence, signals=named(signals))
 
+    @once_admitted
     async def read_state(
         self,
         prefix: TokenIds,

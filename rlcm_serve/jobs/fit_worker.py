@@ -75,7 +75,7 @@ def fit(folder: Path) -> None:
     _write(folder, first, traces)
     for number, certificate in enumerate(of_kinds):
         own = folder / KINDS / f"{number:06d}"
-        own.mkdir(parents=True)
+        own.mkdir(parents=True, exist_ok=True)  # of an attempt that was killed
         _write(own, certificate, traces)
 
 

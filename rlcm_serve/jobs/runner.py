@@ -121,7 +121,9 @@ class JobRunner:
                 break
             except (EngineBusy, EngineDead, NotReady) as error:
                 done = len(await self._threads.read(rows.keys))
-                deaths, finished = (deaths + 1 if done == finished else 1), done
+                if done > finished:
+                    deaths, finished = 0, done
+                deaths += not isinstance(error, EngineBusy)
                 if deaths == MAX_DEATHS:
                     raise EngineDead(
                         f"the engine died {deaths} times without finishing a rollout; the last "

@@ -19,6 +19,7 @@ from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.answers.profile_graders import verdicts_of
 from rlcm_serve.core import GenerationSettings, Reading, Rollout, TokenIds
 from rlcm_serve.engine.contract import Reasoner
+from rlcm_serve.engine.requests import once_admitted
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.events import OnProgress, ignore_progress
 from rlcm_serve.recording.concurrency import ROLLOUTS_AT_ONCE, run_all
@@ -100,6 +101,7 @@ class FullBudgetRecorder(ABC, Generic[Recording]):
     def _prompt(self, problem: LabelledProblem) -> TokenIds:
         return self.engine.prompt(self.engine.identity.profile.messages(problem.problem))
 
+    @once_admitted
     async def _generate(self, prompt: TokenIds) -> Rollout:
         async with aclosing(self.engine.think(prompt, FULL_BUDGET, self.generation)) as events:
             async for event in events:

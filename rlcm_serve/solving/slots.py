@@ -1,9 +1,14 @@
-"""The slots of certificates: of those that share one, at most one is active."""
+"""The slots of certificates: of those that share one, at most one is active.
+
+Also which certificate files are not served beside each other.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -59,6 +64,39 @@ def setup_of(certificate: Certificate) -> str:
 def slots_of(certificate: Certificate) -> set[str]:
     """The slot under which rows may be stored: also that of the releases that told all facts."""
     return {slot_of(certificate), _digest(certificate, set())}
+
+
+def rivals(files: Sequence[Certificate]) -> dict[str, str | None]:
+    """By id, why none of several files of one procedure is served; None for a single one."""
+    setups = {one.id: setup_of(one) for one in files}
+    count = Counter(setups.values())
+    several = "there are several certificate files for its procedure: activate one of them"
+    return {id_: several if count[setup] > 1 else None for id_, setup in setups.items()}
+
+
+def of_other_fits(files: Sequence[Certificate]) -> dict[str, str | None]:
+    """By id, why a kind's file is not served beside that of all kinds; None if nothing is wrong.
+
+    Only certificates of one fit hold together. A fit leaves the files of kinds that had enough
+    labels in an earlier one.
+    """
+    of_all = [one for one in files if one.kind is not None and one.about is None]
+
+    def why(certificate: Certificate) -> str | None:
+        kind = certificate.kind
+        if kind is None or kind.name is None:
+            return None
+        for pooled in of_all:
+            is_other = replace(kind, name=None) != pooled.kind
+            if is_other and is_of_kind_beside(certificate, pooled):
+                return (
+                    f"its kind {kind.name!r} was fitted at another time than certificate "
+                    f"{pooled.id} of all kinds, and they do not hold together: delete its file, or "
+                    "fit all kinds again"
+                )
+        return None
+
+    return {one.id: why(one) for one in files}
 
 
 def _digest(certificate: Certificate, left_out: set[str]) -> str:

@@ -264,7 +264,9 @@ class CalibrationStore:
             _add_line(session, job, line)
 
     def cancel(self, id_: str) -> None:
-        """Cancels a job. `delete_recordings` of `rlcm_serve.store.upkeep.removal` does the rest.
+        """Cancels a job and deletes its traces.
+
+        `delete_recordings` of `rlcm_serve.store.upkeep.removal` does the rest.
 
         Raises:
             NotFound: there is no such job.
@@ -273,6 +275,7 @@ class CalibrationStore:
         job = self.get(id_)
         with self._database.session() as session:
             if _move(session, job, UNFINISHED, JobState.CANCELLED):
+                session.execute(delete(TracesRow).where(TracesRow.job == job.number))
                 _add_line(session, job, "cancelled")
                 return
         state = self.get(id_).state
@@ -324,10 +327,12 @@ class CalibrationStore:
         """Stores the traces of the recordings, replacing those of an earlier attempt.
 
         Raises:
-            Conflict: the job was deleted.
+            Conflict: the job was deleted or cancelled.
         """
         with self._database.session() as session:
             _lock(session, job)
+            if _find(session, job.id).state == JobState.CANCELLED:
+                raise Conflict(f"calibration {job.id} is cancelled: it keeps no traces")
             session.merge(TracesRow(job=job.number, parquet=parquet))
 
     def keep_of_kinds(self, job: Calibration, certificates: Mapping[str, str]) -> None:

@@ -12,7 +12,6 @@ import json
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -38,7 +37,14 @@ from rlcm_serve.errors import (
 from rlcm_serve.signing import NO_KEYS, Envelope, TrustedKeys, envelope_path
 from rlcm_serve.solving.fingerprints import profiles_of, voided_by
 from rlcm_serve.solving.guarantees import Guarantees
-from rlcm_serve.solving.slots import is_of_kind_beside, setup_of, slot_of, slots_of
+from rlcm_serve.solving.slots import (
+    is_of_kind_beside,
+    of_other_fits,
+    rivals,
+    setup_of,
+    slot_of,
+    slots_of,
+)
 from rlcm_serve.store.answers.restoring import Restoring, Withdrawals
 from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.answers.withdrawals import restore, withdrawn
@@ -530,8 +536,9 @@ class CertificateStore:
             served = [one for one in signed if setup_of(one) not in taken]
             if candidates is files:
                 served = _without(served, {o.id: past.objection(o, None) for o in served}, chosen)
+                served = _without(served, of_other_fits(served), chosen)
                 if not two_files:
-                    served = _without(served, _rivals(served), chosen)
+                    served = _without(served, rivals(served), chosen)
             elif is_void:  # activated for engines that compute other numbers than this one
                 served = list({setup_of(one): one for one in served}.values())
             chosen.served.extend(served)
@@ -595,14 +602,6 @@ def _row(certificate: Certificate, origin: str, slot: str, state: str) -> Stored
         slot=slot,
         state=state,
     )
-
-
-def _rivals(files: Sequence[Certificate]) -> dict[str, str | None]:
-    """By id, why none of several files of one procedure is served; None for a single one."""
-    setups = {one.id: setup_of(one) for one in files}
-    count = Counter(setups.values())
-    several = "there are several certificate files for its procedure: activate one of them"
-    return {id_: several if count[setup] > 1 else None for id_, setup in setups.items()}
 
 
 def _without(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -43,6 +43,7 @@ from rlcm_serve.commands.certificates.options import (
     warn,
 )
 from rlcm_serve.commands.options import JsonOption, require_other
+from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from calibration import Certificate, Traces
@@ -115,6 +116,8 @@ def fit(
 
     require_other(out, traces)
     recorded = read_traces(traces, by=by or "kind")
+    if by is not None:
+        _require_free(out, {kind for kind in recorded.kinds or () if kind is not None})
     if profile is not None:
         _require_profile(recorded, profile)
     own_options = {
@@ -199,10 +202,36 @@ def write_certificates(
 
 def _files(certificates: list[Certificate], out: Path) -> list[Path]:
     """`out`, and beside it a file for each single kind, with the kind in its name."""
-    names = [
-        _file_name(one.kind.name) if one.kind and one.kind.name else "" for one in certificates
-    ]
-    return [out.with_name(f"{out.stem}-{name}{out.suffix}") if name else out for name in names]
+    return [out if one.about is None else _file_of(one.about, out) for one in certificates]
+
+
+def _file_of(kind: str, out: Path) -> Path:
+    return out.with_name(f"{out.stem}-{_file_name(kind)}{out.suffix}")
+
+
+def _require_free(out: Path, kinds: Iterable[str]) -> None:
+    """Returns if the certificates of kinds replace nothing but earlier ones of the same kinds.
+
+    Raises:
+        RequestRefused: one would replace another file.
+    """
+    from calibration import Certificate
+    from calibration.errors import CertificateError
+
+    for kind in sorted(kinds):
+        file = _file_of(kind, out)
+        if not file.exists():
+            continue
+        try:
+            about = Certificate.load(file).about
+        except (CertificateError, OSError):
+            about = None
+        if about != kind:
+            raise RequestRefused(
+                "out",
+                f"the certificate of kind {kind!r} would replace {file}, which is no certificate "
+                "of this kind: give --out another name",
+            )
 
 
 def _file_name(kind: str) -> str:

@@ -157,6 +157,12 @@ class TestFit:
             assert rlcm(f"report-data {file} t.parquet")[0] == 0
         assert "all kinds, on 270 problems; too few labels for certificates of 'rare':" in out
         assert "topic 'algebra', on " in out
+        assert rlcm(f"{FIT} --by topic")[0] == 0, "files of these kinds are replaced"
+        (other := tmp_path / "d-algebra.json").write_bytes((tmp_path / "c.json").read_bytes())
+        status, _, err = rlcm("fit t.parquet --by topic --out d.json")
+        assert status == 1
+        assert "kind 'algebra' would replace d-algebra.json, which is no certificate of" in err
+        assert other.read_bytes() == (tmp_path / "c.json").read_bytes()
         status, _, err = rlcm("fit t.parquet --by tenant --out c.json")
         assert status == 1
         assert "no column 'tenant'" in err

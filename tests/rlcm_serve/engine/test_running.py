@@ -13,7 +13,8 @@ from vllm import SamplingParams
 from vllm.exceptions import GracefulHTTPError, VLLMValidationError
 
 from rlcm_serve.core import Sampling
-from rlcm_serve.engine.requests import check_sampling
+from rlcm_serve.engine import requests
+from rlcm_serve.engine.requests import check_sampling, once_admitted
 from rlcm_serve.engine.running import RunningVllm
 from rlcm_serve.errors import EngineBusy, EngineDead, RequestRefused, RlcmError
 
@@ -67,6 +68,33 @@ async def test_what_vllm_refuses_is_no_internal_error(
 ) -> None:
     with pytest.raises(wanted, match=said):
         await reasons(running(error))
+
+
+async def test_work_under_way_waits_while_the_queue_is_full() -> None:
+    refusals = [EngineBusy("full", retry_after=0.0)] * 5
+
+    @once_admitted
+    async def ask(name: str) -> str:
+        if refusals:
+            raise refusals.pop()
+        return name
+
+    assert await ask("forced") == "forced"
+    assert not refusals
+
+
+async def test_a_queue_that_stays_full_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests, "PATIENCE", 0.05)
+    asked = []
+
+    @once_admitted
+    async def ask() -> None:
+        asked.append(1)
+        raise EngineBusy("full", retry_after=0.01)
+
+    with pytest.raises(EngineBusy, match="takes no more requests now: full"):
+        await ask()
+    assert 2 <= len(asked) <= 7
 
 
 def test_sampling_that_drafts_rule_out_is_refused_at_the_start() -> None:

@@ -2,7 +2,7 @@ import asyncio
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,18 @@ from sqlalchemy import event, text, update
 
 from calibration import CertifiedLevel, ExitPolicy, InfeasibleLevel, read_traces, verify
 from calibration.traces.probe_readings import READINGS_FILE, write_seen_problems
-from rlcm_serve.core import Question, VoteRule
+from rlcm_serve.core import (
+    Delta,
+    GenerationSettings,
+    Question,
+    Reading,
+    Rollout,
+    TokenIds,
+    VoteRule,
+)
+from rlcm_serve.engine import requests
 from rlcm_serve.engine.restart import RestartPolicy
-from rlcm_serve.errors import Conflict, KeyReused, NoReport, NotFound, RequestRefused
+from rlcm_serve.errors import Conflict, EngineBusy, KeyReused, NoReport, NotFound, RequestRefused
 from rlcm_serve.jobs import CalibrationJobs, calibration_jobs, runner
 from rlcm_serve.jobs.fit_process import FitLimits
 from rlcm_serve.jobs.fitting import Fitted
@@ -508,6 +517,41 @@ async def test_a_job_that_kills_every_engine_is_given_up(database: Database) -> 
         job = await here.run()
         assert job.state is JobState.FAILED
         assert "the engine died 3 times without finishing a rollout" in (job.error or "")
+
+
+class Crowded(ProblemEngine):
+    """Its queue is full for the first 16 requests."""
+
+    refused = 0
+
+    async def think(
+        self,
+        prompt: TokenIds,
+        policy: ExitPolicy,
+        generation: GenerationSettings,
+        *,
+        text: bool = False,
+    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+        if self.refused < 16:
+            self.refused += 1
+            raise EngineBusy("its queue is full", retry_after=0.01)
+        async for one in super().think(prompt, policy, generation, text=text):
+            yield one
+
+
+async def test_a_job_waits_while_the_queue_is_full(database: Database) -> None:
+    async with running(database, Crowded()) as here:
+        job = await here.run()
+        assert job.state is JobState.DONE
+        assert sorted(here.engine.begun) == list(range(40)), "each rollout is made once"
+
+
+async def test_a_queue_that_stays_full_is_no_death(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "PATIENCE", 0.0)
+    async with running(database, Crowded()) as here:
+        assert (await here.run()).state is JobState.DONE
 
 
 async def test_a_running_job_is_cancelled_and_the_next_one_runs(database: Database) -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -216,6 +217,26 @@ def test_a_fit_whose_process_is_killed_is_repeated(recordings: list[RecordedRoll
     with killing(1) as killed:
         assert fitted(recordings).certificate is not None
     assert len(killed) == 1
+
+
+def test_a_fit_of_kinds_goes_over_what_a_killed_attempt_left(
+    recordings: list[RecordedRollout], tmp_path: Path
+) -> None:
+    kinds = [
+        structs.replace(one, problem_id=f"{one.problem_id}{kind}", kind=kind)
+        for kind in "ab"
+        for one in recordings
+    ]
+    lines = [json.dumps(one.to_json()) + "\n" for one in kinds]
+    (tmp_path / fit_worker.RECORDINGS).write_text("".join(lines))
+    fingerprint = json.dumps(fingerprint_of(IDENTITY).to_json())
+    (tmp_path / fit_worker.FINGERPRINT).write_text(fingerprint)
+    job = {"request": replace(REQUEST, by="kind").to_json(), "created": "2026-01-12"}
+    (tmp_path / fit_worker.REQUEST).write_text(json.dumps(job))
+    for _ in range(2):
+        fit_worker.fit(tmp_path)
+    made = (tmp_path / fit_worker.KINDS).glob(f"*/{fit_worker.CERTIFICATE}")
+    assert sorted(str(Certificate.load(one).about) for one in made) == ["a", "b"]
 
 
 def test_a_second_kill_is_an_error(recordings: list[RecordedRollout]) -> None:

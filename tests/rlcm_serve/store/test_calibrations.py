@@ -251,6 +251,16 @@ def test_traces_are_kept_whole_and_the_last_ones_count(database: Database) -> No
     assert jobs.all()[0].has_traces
 
 
+def test_a_cancelled_job_has_no_traces(database: Database) -> None:
+    jobs = CalibrationStore(database)
+    job = recording_job(jobs)
+    jobs.keep_traces(job, b"PAR1")
+    jobs.cancel(job.id)
+    with pytest.raises(Conflict, match="cal_1 is cancelled: it keeps no traces"):
+        jobs.keep_traces(job, b"PAR1")
+    assert not jobs.get("cal_1").has_traces
+
+
 async def test_nothing_is_stored_of_a_job_that_another_process_deleted(database: Database) -> None:
     jobs = CalibrationStore(database)
     job = recording_job(jobs)

@@ -523,6 +523,22 @@ def of_fit(kinds: tuple[str, ...], pooled: tuple[str, ...], name: str | None) ->
     )
 
 
+def test_a_file_that_an_earlier_fit_of_kinds_left_is_not_served(
+    database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = of_fit(("algebra", "sets"), (), "sets")
+    new = [of_fit(("algebra",), ("sets",), name) for name in (None, "algebra")]
+    files = [saved(one, tmp_path, f"{one.about}.json") for one in (*new, old)]
+    guarantees = CertificateStore(database).load([IDENTITY], files)
+    assert guarantees.certificates == tuple(new)
+    assert f"certificate {old.id} is not served: its kind 'sets' was fitted at another" in (
+        caplog.text
+    )
+    terms = guarantees.terms_for(Question("2 + 2?", alpha=0.1, kind="sets"))
+    assert terms.guarantee is not None
+    assert terms.guarantee.certificate == new[0].id
+
+
 @pytest.mark.parametrize("has_alarmed", [False, True])
 def test_a_kind_that_a_new_fit_pools_leaves_the_certificate_of_the_old_fit(
     database: Database, has_alarmed: bool
