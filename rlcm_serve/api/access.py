@@ -294,8 +294,10 @@ def cap_question(
     _cap_length("messages", len(question.messages), settings.max_messages)
     _cap_length("characters", question.characters, settings.max_prompt_chars)
     _cap("n", question.samples, settings.max_n, limits.max_n)
-    tokens = question.max_tokens if question.max_tokens is not None else budget
-    _cap("max_tokens", tokens, settings.max_thinking_tokens, limits.max_tokens)
+    tokens, by_default = question.max_tokens, ""
+    if tokens is None:
+        tokens, by_default = budget, " by default"
+    _cap("max_tokens", tokens, settings.max_thinking_tokens, limits.max_tokens, by_default)
     _cap("timeout_s", question.timeout, settings.timeout_s, limits.timeout_s)
     if question.timeout is not None:
         return question
@@ -304,14 +306,22 @@ def cap_question(
     return replace(question, timeout=longest)
 
 
-def _cap(field: str, asked: float | None, service: float | None, key: float | None) -> None:
+def _cap(
+    field: str,
+    asked: float | None,
+    service: float | None,
+    key: float | None,
+    by_default: str = "",
+) -> None:
     if asked is None:
         return
     for whose, most in (("this service", service), ("this key", key)):
         if most is not None and asked > most:
+            remedy = f"give {field} of {most:.12g} or less" if by_default else "lower it"
             raise RequestRefused(
                 field,
-                f"{field} is {asked:.12g}, and {whose} allows at most {most:.12g}: lower it",
+                f"{field} is {asked:.12g}{by_default}, and {whose} allows at most {most:.12g}: "
+                f"{remedy}",
             )
 
 

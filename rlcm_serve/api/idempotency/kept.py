@@ -89,6 +89,7 @@ class KeptResponses:
         self._on_outcome = on_outcome
         self._clock = clock
         self._running: dict[Place, str] = {}
+        self._outdated: set[Place] = set()  # of the running requests
         self._shelves: dict[str | None, _Shelf] = {}
 
     @property
@@ -121,14 +122,25 @@ class KeptResponses:
         self._on_outcome("replayed")
         return entry.response
 
+    def forget(self) -> None:
+        """Keeps nothing of what was answered, or begun, until now."""
+        self._outdated |= self._running.keys()
+        for shelf in self._shelves.values():
+            while shelf.entries:
+                self._displace(shelf)
+        self._drop_empty()
+
     def end(self, place: Place, response: Response | None) -> None:
         """The request has ended; with None, a repeat runs again."""
         digest = self._running.pop(place)
+        is_outdated = place in self._outdated
+        self._outdated.discard(place)
         if response is None:
             self._on_outcome("failed")
             return
         self._on_outcome("answered")
-        if response.size > self._max_bytes // SHARE:  # it would displace all others, then itself
+        # One that is too large would displace all others, then itself.
+        if is_outdated or response.size > self._max_bytes // SHARE:
             self._on_outcome("displaced")
             return
         shelf = self._shelves.setdefault(place.caller_id, _Shelf())

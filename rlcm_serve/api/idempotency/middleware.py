@@ -1,7 +1,8 @@
 """Answers a repeated question with the first response to it.
 
 The work goes on if the client disconnects: its repeat then gets the answer. Only answers are kept.
-After an error the same key may be used again.
+After an error the same key may be used again. Once a guarantee is no longer given, nothing that was
+answered before is repeated: whoever withdrew it does not stand by it any more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rlcm_serve.api.error_responses import response_of
 from rlcm_serve.api.idempotency.header import REPLAYED, digest_of, key_in, place_of
 from rlcm_serve.api.idempotency.kept import KeptResponses, Place, Response
-from rlcm_serve.errors import KeyReused, RequestRefused, StillRunning
+from rlcm_serve.errors import KeyReused, NotReady, RequestRefused, StillRunning
 
 if TYPE_CHECKING:
     from rlcm_serve.api.context import Context
@@ -65,6 +66,8 @@ class IdempotencyMiddleware:
 
     def __init__(self, app: ASGIApp, context: Context) -> None:
         self._app = app
+        self._context = context
+        self._given: frozenset[str] = frozenset()
         settings = context.settings
         self._kept = KeptResponses(
             settings.idempotency_s,
@@ -89,6 +92,7 @@ class IdempotencyMiddleware:
                 return
             caller_id = scope["state"]["caller"].key_id
             place = Place(caller_id, place_of(caller_id, path, key))
+            self._forget_withdrawn()
             kept = self._kept.begin(place, digest_of(body))
         except (RequestRefused, KeyReused, StillRunning) as error:
             await response_of(path, error)(scope, receive, send)
@@ -100,6 +104,16 @@ class IdempotencyMiddleware:
             await send({"type": "http.response.start", "status": kept.status, "headers": headers})
             await send({"type": "http.response.body", "body": kept.body})
 
+    def _forget_withdrawn(self) -> None:
+        """Forgets all responses once one of the certificates no longer gives its guarantee."""
+        try:
+            given = self._context.service.guarantees.given
+        except NotReady:  # nothing was answered yet
+            return
+        if self._given - given:
+            self._kept.forget()
+        self._given = given
+
     async def _run(
         self, scope: Scope, receive: Receive, send: Send, place: Place, body: bytes
     ) -> None:
@@ -109,6 +123,7 @@ class IdempotencyMiddleware:
             await self._app(scope, _once(body), answer.send)
         finally:
             watching.cancel()
+            self._forget_withdrawn()
             self._kept.end(place, answer.kept)
 
 

@@ -18,6 +18,8 @@ SERVICE = "http://127.0.0.1:8000"
 JSON_LINES = {"content-type": "application/x-ndjson"}
 SECONDS = 60.0
 """For a response to begin, and between two parts of it."""
+TRIES = 5
+"""Of a request that may be sent again, while the service cannot take it."""
 LONGEST_PAUSE = 60.0
 """Seconds between two tries of a request, whatever the service says."""
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from rlcm_serve.commands.calling.client import (
     JSON_LINES,
     SERVICE,
+    TRIES,
     KeyOption,
     ServiceOption,
     ServiceRefused,
@@ -29,8 +30,6 @@ from rlcm_serve.errors import RequestRefused
 
 AT_ONCE = 1000
 """Labels of one request."""
-TRIES = 5
-"""Of one request, while the service cannot take it: labels may be sent again."""
 LARGEST = 2**19
 """Bytes of one request, unless a single label has more."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,15 +12,23 @@ from rich.console import Console
 from rlcm_serve.commands.calling.client import (
     JSON_LINES,
     SERVICE,
+    TRIES,
     KeyOption,
     ServiceOption,
+    ServiceRefused,
     call,
     client_of,
 )
 from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.errors import RequestRefused
+
+if TYPE_CHECKING:
+    import httpx
 
 _ENDED = ("done", "failed", "cancelled")
 _LOOK_EVERY = 1.0
+OUTAGE = 120.0
+"""Seconds for which the service may be out of reach, as at a restart, while its job runs on."""
 
 
 def recalibrate(
@@ -52,10 +60,11 @@ def recalibrate(
         )
         replaced = {"replace": certificate}
         job = call(client, "POST", "/calibrations", "state", params=replaced, **content)
+        console.print(f"job {job['id']}", highlight=False)
         shown = set[tuple[str, str]]()
         while wait and job["state"] not in _ENDED:
             time.sleep(_LOOK_EVERY)
-            job = call(client, "GET", f"/calibrations/{job['id']}", "state")
+            job = _look(client, job["id"])
             for line in job["log"]:  # the latest ones
                 if (told := (line["time"], line["text"])) not in shown:
                     console.print(told[1], markup=False, highlight=False, soft_wrap=True)
@@ -63,6 +72,24 @@ def recalibrate(
     _report(job, as_json)
     if job["state"] in ("failed", "cancelled"):
         raise typer.Exit(1)
+
+
+def _look(client: httpx.Client, id_: str) -> Any:
+    """The job as it is now.
+
+    Raises:
+        RequestRefused: the service refuses to say, or is out of reach for `OUTAGE` seconds.
+    """
+    until = time.monotonic() + OUTAGE
+    while True:
+        try:
+            return call(client, "GET", f"/calibrations/{id_}", "state", tries=TRIES)
+        except ServiceRefused:
+            raise
+        except RequestRefused:
+            if time.monotonic() > until:
+                raise
+        time.sleep(_LOOK_EVERY)
 
 
 def _report(job: dict[str, Any], as_json: bool) -> None:

@@ -447,7 +447,9 @@ class TestQuestions:
         assert said in str(refused.value)
 
     def test_the_budget_that_a_question_does_not_name_counts_too(self) -> None:
-        allowed = "max_tokens is 512, and this key allows at most 100"
+        allowed = (
+            "max_tokens is 512 by default, and this key allows at most 100: give max_tokens of 100"
+        )
         with pytest.raises(RequestRefused, match=allowed):
             cap_question(self.LIMITED, Settings(), self.question(), budget=512)
         assert cap_question(self.LIMITED, Settings(), self.question(max_tokens=9), budget=512)

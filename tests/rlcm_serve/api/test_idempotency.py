@@ -3,18 +3,20 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from starlette.datastructures import Headers
 
+from calibration import FULL_BUDGET
 from rlcm_serve.api.idempotency.header import HEADER, LONGEST, digest_of, key_in
 from rlcm_serve.api.idempotency.kept import SHARE, KeptResponses, Place, Response
 from rlcm_serve.errors import KeyReused, RequestRefused, StillRunning
 from tests.rlcm_serve.api.serving import PROBLEM, THROUGH_RAY, Running, serving
 from tests.rlcm_serve.jobs.problem_engine import SCRIPTS
-from tests.rlcm_serve.scripted_engine import Script
+from tests.rlcm_serve.scripted_engine import Script, certificate
 
 QUESTION = {"problem": PROBLEM, "alpha": 0.1}
 CHAT = {"model": "scripted", "messages": [{"role": "user", "content": PROBLEM}]}
@@ -46,6 +48,19 @@ async def test_a_repeat_gets_the_first_response_and_generates_nothing(ready: Run
     assert (first.headers.get(REPLAYED), repeat.headers[REPLAYED]) == (None, "true")
     assert repeat.headers["x-request-id"] != first.headers["x-request-id"]
     assert len(ready.engine.policies) == 1
+
+
+async def test_a_guarantee_that_no_longer_stands_is_not_given_again(tmp_path: Path) -> None:
+    made = certificate({0.1: FULL_BUDGET})
+    made.save(tmp_path / "one.json")
+    async with serving(Script(c_end=0.6), certificates=[tmp_path / "one.json"]) as ready:
+        first, repeat = await ask(ready, QUESTION), await ask(ready, QUESTION)
+        assert first.json()["guarantee"]["certificate"] == made.id
+        assert repeat.content == first.content
+        await ready.client.post(f"/certificates/{made.id}/deactivate")
+        again = await ask(ready, QUESTION)
+        assert REPLAYED not in again.headers
+        assert again.json()["guarantee"] is None
 
 
 async def test_without_a_key_or_with_another_one_it_is_a_new_question(ready: Running) -> None:
@@ -235,6 +250,19 @@ def test_memory_is_bounded_and_one_caller_displaces_only_its_own() -> None:
             shelves.keep(f"{number}", b"y" * 9000, caller=f"c{other}")
         assert shelves.kept.size <= most
     assert shelves.has("mine", caller="me")
+
+
+def test_what_was_answered_or_begun_before_is_forgotten() -> None:
+    shelves = Shelves()
+    shelves.keep("a")
+    begun, later = Place("k", "b"), Place("k", "c")
+    shelves.kept.begin(begun, "d")
+    shelves.kept.forget()
+    shelves.kept.begin(later, "d")
+    for place in (begun, later):
+        shelves.kept.end(place, Response(200, (), b""))
+    assert [shelves.has(name) for name in "abc"] == [False, False, True]
+    assert shelves.told[:4] == ["answered", "displaced", "answered", "displaced"]
 
 
 def test_a_response_that_is_too_large_is_not_kept() -> None:

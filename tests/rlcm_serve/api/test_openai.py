@@ -278,6 +278,7 @@ async def test_a_response_can_be_sent_back_as_it_came(one: Path, script: Script)
             "prediction": {"type": "content", "content": "7"},
         },
         {"stop": None, "logit_bias": {}, "tools": [], "tool_choice": "none"},
+        {"extra_body": {"chat_template_kwargs": {}}},
         {"stop": ["\n", "Question:"], "prompt_cache_retention": "24h"},
         {"stop": "Question:"},
         {"logprobs": False, "top_logprobs": 0, "parallel_tool_calls": True},

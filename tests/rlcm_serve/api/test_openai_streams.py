@@ -93,6 +93,13 @@ async def test_the_clients_own_accumulator_takes_it(client: AsyncOpenAI) -> None
     assert completion.choices[0].finish_reason == "stop"
 
 
+async def test_an_answer_that_is_cut_to_nothing_is_no_abstention(ready: Running) -> None:
+    async with client_of(ready.app) as client:
+        chunks = await chunks_of(await client.chat.completions.create(**STREAM, stop=["It"]))
+    assert joined(chunks, "content") == ""
+    assert joined(chunks, "refusal") is None
+
+
 async def test_an_abstention_streams_as_a_refusal(one: Path) -> None:
     async with serving(UNSURE, certificates=[one]) as running, client_of(running.app) as client:
         chunks = await chunks_of(await client.chat.completions.create(**STREAM))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
+from rlcm_serve.commands.calling import client
 from tests.rlcm_serve.command_line import Rlcm
 
 COMMANDS = (
@@ -41,11 +43,40 @@ def test_what_is_no_rlcm_serve_is_said(
 ) -> None:
     Path("labels.jsonl").write_text('{"id": "a", "right": true}\n')
     another = httpx.MockTransport(lambda request: httpx.Response(200, text=page))
-    client = partial(httpx.Client, transport=another)
-    monkeypatch.setattr(httpx, "Client", client)
+    monkeypatch.setattr(httpx, "Client", partial(httpx.Client, transport=another))
     status, out, error = rlcm(f"{command} --service http://proxy.example")
     assert (status, out) == (1, "")
     assert "what answers at http://proxy.example is no rlcm-serve: give the address of one" in error
+
+
+def test_a_recalibration_outlives_a_restart_of_the_service(
+    rlcm: Rlcm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job goes on, so a 503 or a lost connection says nothing about it."""
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(client, "sleep", lambda seconds: None)
+    job = {"id": "cal_1", "state": "recording", "certificate": None, "error": None, "log": []}
+    done = job | {"state": "done", "certificate": "571b667eda0c"}
+    busy = httpx.Response(503, headers={"Retry-After": "5"}, json={"detail": "starting"})
+    said: list[httpx.Response | Exception] = [
+        httpx.Response(202, json=job),
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("slow"),
+        busy,
+        httpx.Response(200, json=done),
+    ]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if isinstance(next_ := said.pop(0), Exception):
+            raise next_
+        return next_
+
+    of_double = partial(httpx.Client, transport=httpx.MockTransport(answer))
+    monkeypatch.setattr(httpx, "Client", of_double)
+    status, out, error = rlcm("recalibrate 571b667eda0c")
+    assert (status, said) == (0, [])
+    assert "job cal_1 is done: certificate 571b667eda0c" in out
+    assert error.startswith("job cal_1\n")
 
 
 def test_labelled_problems_that_do_not_exist_are_said(rlcm: Rlcm) -> None:

@@ -1,6 +1,6 @@
 """Fields of OpenAI's API, and of vLLM's, that this service refuses instead of ignoring them.
 
-Null and default values request nothing, so they are accepted.
+Null requests nothing, so it is accepted, and so are default values of which this is sure.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Given = TypeVar("_Given")
 Refused = Annotated[_Given | None, WrapValidator(_refused_as_described)]
 """Null or this type; anything else is refused with the description of the field."""
 Nothing = Annotated[list[Any], Field(max_length=0)]
-_NoBias = Annotated[dict[str, Any], Field(max_length=0)]
+_Empty = Annotated[dict[str, Any], Field(max_length=0)]
 _TextAlone = Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)]
 _FIXED_LENGTH = 'not supported: the length of answers is fixed; leave it out or give "medium"'
 Verbosity = Annotated[
@@ -62,13 +62,13 @@ class UnsupportedFields(Wire):
 
     frequency_penalty: Refused[_Zero] = Field(default=None, examples=[0])
     """not supported: a penalty would void the certificate; leave it out or give 0"""
-    logit_bias: Refused[_NoBias] = Field(default=None, examples=[{}])
+    logit_bias: Refused[_Empty] = Field(default=None, examples=[{}])
     """not supported: a bias would void the certificate; leave it out"""
     moderation: Refused[None] = Field(default=None, examples=[None])
     """not supported: this service does no moderation"""
     presence_penalty: Refused[_Zero] = Field(default=None, examples=[0])
     """not supported: a penalty would void the certificate; leave it out or give 0"""
-    chat_template_kwargs: Refused[None] = Field(default=None, examples=[None])
+    chat_template_kwargs: Refused[_Empty] = Field(default=None, examples=[{}])
     """not supported: variables of the chat template are a prompt profile's; name one in `profile`
     """
     min_p: Refused[None] = Field(default=None, examples=[None])

@@ -105,7 +105,9 @@ class ChatWriter(ResponseWriter):
 
     def _end(self, outcome: Outcome) -> Iterator[Sent]:
         self._cover(outcome.rlcm.guarantee)  # it may have been lost since the beginning
-        yield self._chunk(ChunkDelta(), outcome.finish_reason, outcome.rlcm)
+        # Without any content, clients would take the answer for an abstention.
+        rest = ChunkDelta(content="") if outcome.content == "" else ChunkDelta()
+        yield self._chunk(rest, outcome.finish_reason, outcome.rlcm)
         if self._include_usage:
             yield _sent({**self._same, "choices": [], "usage": ChatUsage.of(outcome.counts)})
         yield Sent(DONE)
