@@ -106,7 +106,7 @@ def certify(
             labelled.require_labels()
     groups = request.groups_of(traces)
     if family is None and order is None:
-        order, traces = split_traces(request.method, request.risk, traces)
+        order, traces = split_traces(request.method, request.risk, traces, request.needed)
     if order is not None:
         check_splits(order, traces)
     _check_size(traces, request)
@@ -241,10 +241,10 @@ def _chosen(kind: PValue, default: PValue, sequential: Batches | None) -> PValue
 def _check_size(traces: Traces, request: DesignRequest) -> None:
     """Raises CalibrationError if no level could be certified, if no answer is wrong."""
     small, large = request.alphas[0], request.alphas[-1]
-    if traces.n_units < request.fewest[large]:
+    if traces.n_units < request.needed:
         raise CalibrationError(
             f"{traces.n_units} problems or groups to test on: alpha = {large:g}, tested at level "
-            f"{request.level_delta:.3g}, needs at least {request.fewest[large]} even if no answer "
+            f"{request.level_delta:.3g}, needs at least {request.needed} even if no answer "
             f"is wrong (alpha = {small:g} needs at least {request.fewest[small]}); record more "
             "problems"
         )

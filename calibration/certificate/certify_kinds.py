@@ -20,7 +20,7 @@ from calibration.errors import CalibrationError
 from calibration.simulation.risks import SELECTIVE, Risk
 from calibration.testing.fwer import Promise
 from calibration.testing.joint import levels_delta, requested
-from calibration.testing.methods import Method, units_tested
+from calibration.testing.methods import Method
 from calibration.testing.p_values import fewest_problems
 from calibration.testing.until import LIKELY
 from calibration.traces.table import KIND
@@ -76,14 +76,8 @@ def certify_kinds(
         delta=delta, alphas=alphas, risk=risk, promise=promise, method=method
     )
     traces = traces.passing()
-    units_of = _units_of_kinds(traces, by)
-    if order is None:
-        units_of = {
-            kind: units_tested(request.method, request.risk, n) for kind, n in units_of.items()
-        }
     joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
-    enough = _enough(units_of, lambda count: _labels_for(count, by, request, **joint))
-    pooled = tuple(kind for kind in units_of if kind not in enough)
+    enough, pooled = divided(traces, by, request, **joint)
     found = []
     for name in (None, *enough):
         kind = Kind(by, name, enough, pooled, delta)
@@ -100,6 +94,25 @@ def certify_kinds(
         found.append(_of_kind(made, kind, request.risk))
         on_progress(len(found), 1 + len(enough))
     return found
+
+
+def divided(
+    traces: Traces,
+    by: str,
+    request: DesignRequest,
+    bounds: Mapping[str, float | None] | None,
+    next_questions: int | None,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The kinds with enough labels for a certificate of their own, and the others; both sorted.
+
+    Raises:
+        CalibrationError: there are no kinds, or a group has several.
+    """
+    units_of = _units_of_kinds(traces, by)
+    enough = _enough(
+        units_of, lambda count: _labels_for(count, by, request, bounds, next_questions)
+    )
+    return enough, tuple(kind for kind in units_of if kind not in enough)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +176,7 @@ def plan_kinds(
     joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
 
     def labels_for(count: int) -> int:
-        return _units_recorded(_labels_for(count, by, request, **joint), request)
+        return _labels_for(count, by, request, **joint)
 
     pilot = pilot.passing()
     kinds, skipped = _forecastable(pilot, by, fewest=labels_for(1))
@@ -254,14 +267,6 @@ def _units_of_kinds(traces: Traces, by: str) -> dict[str, int]:
     return dict(sorted(counted.items()))
 
 
-def _units_recorded(tested: int, request: DesignRequest) -> int:
-    """The fewest units of one kind of which so many are left to test on."""
-    recorded = tested
-    while units_tested(request.method, request.risk, recorded) < tested:
-        recorded += 1
-    return recorded
-
-
 def _labels_for(
     count: int,
     by: str,
@@ -269,7 +274,7 @@ def _labels_for(
     bounds: Mapping[str, float | None] | None,
     next_questions: int | None,
 ) -> int:
-    """The fewest units to test on of a kind with a certificate of its own, if so many have one."""
+    """The fewest units of a kind with a certificate of its own, if so many have one."""
     certified = tuple(str(number) for number in range(count))
     own = Kind(by, certified[0], certified, (), request.delta).own_delta
     levels = levels_delta(own, requested(own, request.risk, bounds or {}, next_questions))

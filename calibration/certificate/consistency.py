@@ -14,13 +14,16 @@ What this cannot see, because it takes the traces:
 - With a betting test: an alpha that is lower, but still above the risk, and a p-value or an upper
   bound that is lower, but not lower than any bets on these totals could reach. These depend on the
   loss of every unit.
-- Another tested policy in the place of the served one, and whether those tested before it passed.
+- A policy that did not pass in the place of the served one, and whether those tested before it
+  passed.
+- A kind that takes the share of delta of other kinds.
 - A bound on `lost`, and with another test than the binomial those on `declined` and `wrong`.
 - An order that was learned on some of the problems of the test.
-- Tokens, digests, the fingerprint, and the texts `method`, `tested.source` and `reason`.
+- Tokens, digests and the fingerprint.
 
 Against these, recompute the certificate from its traces (`calibration.certificate.verify`), or
-trust the signature of whoever did.
+trust the signature of whoever did. Neither this nor the traces tell how the tested policies were
+chosen, so the texts `method`, `tested.source` and `reason` are the word of whoever fitted it.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class _Simulation:
     def forecasts(self, n: int, repeats: int) -> list[Forecast]:
         """The forecast of each level with n problems or groups."""
         request, risk = self._request, self._request.risk
-        learns = units_tested(request.method, risk, n) < n
+        learns = self._n_tested(n) < n
         parts = np.array_split(np.arange(repeats), min(ORDERS, repeats) if learns else 1)
         served = [one for part in parts for one in self._served(n, len(part))]
         found = []
@@ -231,13 +231,17 @@ class _Simulation:
             found.append(Forecast(n, alpha, certified, *means.tolist()))
         return found
 
+    def _n_tested(self, n: int) -> int:
+        request = self._request
+        return units_tested(request.method, request.risk, n, request.needed)
+
     def _served(self, n: int, times: int) -> Iterator[tuple[Replay, list[int | None]]]:
         """The policy served at each level, in so many tests of one design.
 
         The problems that the design is learned from are drawn once, those of the test each time.
         """
         pilot, request = self._pilot, self._request
-        n_tested = units_tested(request.method, request.risk, n)
+        n_tested = self._n_tested(n)
         order = None
         if n_tested < n:
             order = drawn_units(pilot, self.rng.integers(pilot.n_units, size=n - n_tested))

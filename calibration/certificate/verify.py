@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from calibration.certificate.certificate import CONTENT, Certificate
 from calibration.certificate.certify import check_splits
+from calibration.certificate.certify_kinds import divided
 from calibration.certificate.evaluate import resolve_risk
+from calibration.certificate.fitting.request import DesignRequest
 from calibration.certificate.fitting.tested import (
     Tested,
     certify_policies,
@@ -22,14 +24,7 @@ from calibration.certificate.fitting.tested import (
     target_level,
 )
 from calibration.certificate.levels import CertifiedLevel, Level
-from calibration.certificate.wording import (
-    ASKED_AGAIN,
-    covers,
-    covers_before,
-    does_not_cover,
-    former_covers,
-    former_does_not_cover,
-)
+from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError, CertificateError
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.simulation.losses import Losses
@@ -47,6 +42,7 @@ from calibration.testing.p_values import (
     upper_bounds,
 )
 from calibration.testing.side_risks import SideRisks
+from calibration.traces.fingerprint import Effect
 from calibration.traces.traces import Traces
 
 TOLERANCE = 1e-9
@@ -85,10 +81,10 @@ def verify(
             "the certificate was made by an earlier version, in the order of the problems' names, "
             "so it cannot be computed again: fit again"
         )
-    kinds = set(filter(None, traces.passing().kinds or ()))
-    order, traces = _parts(certificate, traces, order)
     risk = resolve_risk(certificate, risk)
-    return [*_kinds(certificate, kinds), *_differences(certificate, traces, order, risk)]
+    kinds = [*_kinds(certificate, traces.passing(), risk)]
+    order, traces = _parts(certificate, traces, order)
+    return [*kinds, *_differences(certificate, traces, order, risk)]
 
 
 def sees_order(certificate: Certificate, traces: Traces, order: Traces | None = None) -> bool:
@@ -109,10 +105,30 @@ def _parts(
     return order, traces
 
 
-def _kinds(certificate: Certificate, kinds: set[str]) -> Iterator[str]:
-    """The kinds that occur; traces of one kind alone cannot say which others there are."""
-    if (kind := certificate.kind) is not None and kinds != {kind.name}:
-        yield from _compare("kinds", sorted((*kind.certified, *kind.pooled)), sorted(kinds))
+def _kinds(certificate: Certificate, traces: Traces, risk: Risk) -> Iterator[str]:
+    """The kinds that have enough labels, and the others: they tell this one's share of delta.
+
+    Traces of one kind alone cannot say which others there are.
+    """
+    kind = certificate.kind
+    kinds = set(filter(None, traces.kinds or ()))
+    if kind is None or kinds == {kind.name}:
+        return
+    known = (*kind.certified, *kind.pooled)
+    yield from _compare("kinds", sorted(known), sorted(kinds))
+    if kinds != set(known):
+        return
+    joint = certificate.joint
+    request = DesignRequest.of(
+        risk=risk,
+        alphas=[level.alpha for level in certificate.levels],
+        delta=kind.delta,
+        promise=certificate.promise,
+    )
+    bounds = {bound.risk: bound.at_most for bound in joint.bounds} if joint else None
+    n_next = joint.next.questions if joint and joint.next else None
+    enough, _ = divided(traces, kind.by, request, bounds, n_next)
+    yield from _compare("kinds with enough labels", kind.certified, enough)
 
 
 def _differences(
@@ -131,6 +147,10 @@ def _differences(
 def _other_problems(
     certificate: Certificate, traces: Traces, order: Traces | None
 ) -> Iterator[str]:
+    here, there = certificate.fingerprint, traces.fingerprint
+    if here is not None and there is not None:  # the rest of it was compared before
+        for line in here.differences(there, (Effect.WARNS,)):
+            yield f"fingerprint (certificate, traces): {line}"
     yield from _compare("calibration_digest", certificate.calibration_digest, traces.digest)
     if order is not None:
         yield from _compare("order_digest", certificate.order_digest, order.digest)
@@ -187,35 +207,29 @@ class _Recount:
         self._drawn = certificate.design.draw(traces, risk) if shared else None
 
     def compare_words(self) -> Iterator[str]:
-        """What the certificate should say that it covers, in the current or the former wording."""
-        made, traces = self._certificate, self._traces
-        stated = self._risk, made.whole_delta, made.promise, made.p_value
-        groups, gated = made.groups, traces.is_gated
-        special = groups, made.kind, made.joint, made.label_share
-        plain = not gated and all(one is None for one in special)
-        if not plain or made.covers != former_covers(*stated):
-            said = covers(
-                *stated,
-                groups=groups,
-                gated=gated,
-                of_kind=made.kind,
-                joint=made.joint,
-                label_share=made.label_share,
-            )
-            if made.covers != covers_before(said):
-                yield from _compare("covers", made.covers, said)
-        if not plain or made.does_not_cover != former_does_not_cover(self._risk):
-            limits = does_not_cover(
-                self._risk,
-                groups=groups,
-                gated=gated,
-                sequential=made.sequential is not None,
-                of_kind=made.kind,
-                label_share=made.label_share,
-            )
-            if ASKED_AGAIN not in made.does_not_cover:
-                limits = tuple(one for one in limits if one != ASKED_AGAIN)
-            yield from _compare("does_not_cover", made.does_not_cover, limits)
+        """What the certificate should say that it covers, and what not."""
+        made, gated = self._certificate, self._traces.is_gated
+        said = covers(
+            self._risk,
+            made.whole_delta,
+            made.promise,
+            made.p_value,
+            groups=made.groups,
+            gated=gated,
+            of_kind=made.kind,
+            joint=made.joint,
+            label_share=made.label_share,
+        )
+        yield from _compare("covers", made.covers, said)
+        limits = does_not_cover(
+            self._risk,
+            groups=made.groups,
+            gated=gated,
+            sequential=made.sequential is not None,
+            of_kind=made.kind,
+            label_share=made.label_share,
+        )
+        yield from _compare("does_not_cover", made.does_not_cover, limits)
 
     def figures(self, number: int, level: Level) -> dict[str, float]:
         """The numbers of a level."""

@@ -93,7 +93,7 @@ def covers(
     at_all_times = AT_ALL_TIMES if kind is PValue.ANYTIME else ""
     at_all_times += SHARE_OF_LABELS if label_share is not None else ""
     return (
-        f"With probability at least {100 * (1 - delta):g}%{limit} over the random choice of the "
+        f"With probability at least {percent(1 - delta)}{limit} over the random choice of the "
         f"calibration problems, every certified policy keeps its alpha: {bound}. This is an "
         f"average over new {new} from the same distribution as the calibration problems, answered "
         f"exactly as the fingerprint describes. The guarantee holds for {together}.{at_all_times}"
@@ -218,6 +218,12 @@ _FORMER_WHAT = {
         "run to their full budget, would have answered right"
     ),
 }
+
+
+def percent(probability: float) -> str:
+    """A probability in words, with more than six digits where these would round it to 100%."""
+    said = f"{100 * probability:g}%"
+    return f"{100 * probability:.12g}%" if said == "100%" else said
 
 
 def former_covers(risk: Risk, delta: float, promise: Promise, kind: PValue) -> str:

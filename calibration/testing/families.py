@@ -6,7 +6,7 @@ problems. The order of a learned family comes from labelled problems that the te
 (`learned_path.py`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
@@ -239,6 +239,7 @@ class Family:
 
         Raises:
             CalibrationError: a policy or an edge is invalid.
+            TypeError: a weight or a share is no number, or a successor no whole number.
         """
         rows = (dict(zip(values["fields"], row, strict=True)) for row in values["policies"])
         weights, edges = values["weights"], values["edges"]
@@ -246,11 +247,24 @@ class Family:
             policies=tuple(ExitPolicy.from_scalars(row) for row in rows),
             correction=Correction(values["correction"]),
             source=values["source"],
-            weights_LT=None if weights is None else tuple(tuple(row) for row in weights),
-            graph=None
-            if edges is None
-            else Graph(tuple(tuple((t, w) for t, w in edge) for edge in edges)),
+            weights_LT=None if weights is None else tuple(map(_numbers, weights)),
+            graph=None if edges is None else Graph(tuple(map(_edges, edges))),
         )
+
+
+def _numbers(row: Sequence[Any]) -> tuple[float, ...]:
+    for number in row:
+        if type(number) not in (int, float):  # nor true or false
+            raise TypeError(f"{number!r} is no number")
+    return tuple(row)
+
+
+def _edges(row: Sequence[Sequence[Any]]) -> tuple[tuple[int, float], ...]:
+    for successor, share in row:
+        if type(successor) is not int:
+            raise TypeError(f"the successor {successor!r} is no whole number")
+        _numbers([share])
+    return tuple((successor, share) for successor, share in row)
 
 
 def full_budget(risk: Risk) -> ExitPolicy:

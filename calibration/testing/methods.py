@@ -77,29 +77,45 @@ class Method(StrEnum):
     """The whole grid without order, with Bonferroni's correction."""
 
 
-def share_learned_from(method: Method, risk: Risk, n_units: int) -> float:
+def share_learned_from(method: Method, risk: Risk, n_units: int, needed: int = 0) -> float:
     """The share of the units that a method learns from, so that they take no part in its test.
 
     The default learns nothing under `regret`: there the full budget has no risk to start from, and
-    the chains reach every threshold in small steps.
+    the chains reach every threshold in small steps. Nor does it learn where the rest would be too
+    few, so that one more problem never makes a test impossible.
+
+    Args:
+        method: the method.
+        risk: the risk to bound.
+        n_units: problems or groups.
+        needed: the fewest of them that the test takes.
     """
     if method is Method.SPLIT:
         return ORDER_SHARE
+    if method is Method.RESCALED_CHAINS:
+        return RESCALE_SHARE
     rescales = method is Method.AUTO and n_units >= RESCALE_FROM and risk.name != REGRET.name
-    return RESCALE_SHARE if rescales or method is Method.RESCALED_CHAINS else 0.0
+    is_enough = n_units - round(RESCALE_SHARE * n_units) >= needed
+    return RESCALE_SHARE if rescales and is_enough else 0.0
 
 
-def units_tested(method: Method, risk: Risk, n_units: int) -> int:
-    """The units that are left to test on, if a method must learn from a part of them."""
-    return n_units - round(share_learned_from(method, risk, n_units) * n_units)
+def units_tested(method: Method, risk: Risk, n_units: int, needed: int = 0) -> int:
+    """The units that are left to test on, if a method must learn from a part of them.
+
+    The arguments are those of `share_learned_from`.
+    """
+    return n_units - round(share_learned_from(method, risk, n_units, needed) * n_units)
 
 
-def split_traces(method: Method, risk: Risk, traces: Traces) -> tuple[Traces | None, Traces]:
+def split_traces(
+    method: Method, risk: Risk, traces: Traces, needed: int = 0
+) -> tuple[Traces | None, Traces]:
     """The problems to learn from (None if the method needs none) and the problems to test on.
 
-    What was recorded decides the split, not the problems' names.
+    What was recorded decides the split, not the problems' names. `needed` is that of
+    `share_learned_from`.
     """
-    share = share_learned_from(method, risk, traces.n_units)
+    share = share_learned_from(method, risk, traces.n_units, needed)
     return traces.split_by_content(share) if share else (None, traces)
 
 

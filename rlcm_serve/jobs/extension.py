@@ -25,7 +25,8 @@ def extending(
     earlier = list(_line(store, str(asked.extends)))
     _require_extensible(earlier[0])
     request = replace(earlier[0].request, extends=asked.extends, activate=asked.activate)
-    if request.with_group_size(problems) != request:
+    begun = store.problems(earlier[-1])
+    if request.groups_of(problems) is not None and request.groups_of(begun) is None:
         raise RequestRefused(
             "data",
             f"the problems come in groups, and those of job {asked.extends} do not: give problems "

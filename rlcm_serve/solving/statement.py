@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
+from calibration.certificate.wording import percent
 from calibration.testing.fwer import Promise
 from calibration.testing.p_values import PValue
 from rlcm_serve.core import Guarantee, NextQuestionsBound, RiskName
@@ -60,7 +61,7 @@ def _statement(certificate: Certificate, level: CertifiedLevel, kind: str | None
             at_most = f"Counting every group equally, {at_most[0].lower()}{at_most[1:]}"
     limit = " in the limit of many problems" if certificate.p_value is PValue.CLT else ""
     alone = f" For questions of kind {kind!r} alone nothing is promised." if kind != about else ""
-    confidence = f"{100 * (1 - certificate.whole_delta):g}% confidence{limit}"
+    confidence = f"{percent(1 - certificate.whole_delta)} confidence{limit}"
     return (
         f"{at_most}. This covers first asks of questions {like}, with {confidence} over the draw "
         f"of {drawn}, {_choice(certificate)}.{_jointly(certificate, level)}{alone}"

@@ -15,7 +15,7 @@ from calibration.certificate.fitting.request import ALPHAS, DELTA, check_alphas
 from calibration.certificate.kinds import Kind, group_of_several
 from calibration.certificate.sequential import WHY_ALONE
 from calibration.errors import CalibrationError
-from calibration.simulation.groups import Average, groups_of_sizes
+from calibration.simulation.groups import Average, Groups, groups_of_sizes
 from calibration.simulation.risks import risk_named
 from calibration.testing.fwer import Promise, delta_per_level
 from calibration.testing.joint import levels_delta, requested
@@ -141,12 +141,20 @@ class CalibrationRequest:
             requested(self.delta, risk_named(self.risk), {}, self.next_questions, self.average)
         except CalibrationError as error:
             raise RequestRefused("next", str(error)) from error
+        groups = self.groups_of(problems)
+        return replace(self, max_group_size=groups.max_size) if groups else self
+
+    def groups_of(self, problems: Collection[LabelledProblem]) -> Groups | None:
+        """How groups of these problems enter the risk; None if each is a unit of its own.
+
+        Raises:
+            RequestRefused: a group is larger than `max_group_size`, or sizes differ without it.
+        """
         sizes = np.array(list(Counter(map(_unit, problems)).values()))
         try:
-            groups = groups_of_sizes(sizes, self.average, self.max_group_size)
+            return groups_of_sizes(sizes, self.average, self.max_group_size)
         except CalibrationError as error:
             raise RequestRefused("max_group_size", str(error)) from error
-        return replace(self, max_group_size=groups.max_size) if groups else self
 
     def require_enough(self, problems: Collection[LabelledProblem]) -> None:
         """Returns if the largest alpha could be certified in the best case, with no wrong answer.
@@ -162,11 +170,11 @@ class CalibrationRequest:
         if self.sequential:
             return
         units = set(map(_unit, problems))
-        tested = units_tested(self.method, risk_named(self.risk), len(units))
         alpha = max(self.alphas)
         needed = fewest_problems(
             alpha, delta_per_level(self._levels_delta, self.alphas, self.promise)
         )
+        tested = units_tested(self.method, risk_named(self.risk), len(units), needed)
         if tested < needed:
             raise RequestRefused(
                 "data",

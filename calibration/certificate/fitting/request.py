@@ -97,6 +97,11 @@ class DesignRequest:
         return {alpha: max(needed_L[level:]) for level, alpha in enumerate(self.alphas)}
 
     @property
+    def needed(self) -> int:
+        """The smallest n with which any test could certify any alpha, if no answer is wrong."""
+        return self.fewest[self.alphas[-1]]
+
+    @property
     def served_price(self) -> float | None:
         """The price of tokens in the choice of what is served; None where tokens alone count."""
         return None if self.risk.answers_always else self.token_price

@@ -43,7 +43,7 @@ from rlcm_serve.commands.certificates.options import (
     warn,
 )
 from rlcm_serve.commands.options import JsonOption, require_other
-from rlcm_serve.errors import RequestRefused
+from rlcm_serve.errors import CertificateMismatch, RequestRefused
 
 if TYPE_CHECKING:
     from calibration import Certificate, Traces
@@ -274,7 +274,6 @@ def _validation_of(recorded: Traces, probe: Path | None) -> Traces | None:
 
 
 def _require_profile(traces: Traces, file: Path) -> None:
-    from rlcm_serve.errors import CertificateMismatch
     from rlcm_serve.profiles.profile_file import load_profile
     from rlcm_serve.solving.fingerprints import require_profile
 

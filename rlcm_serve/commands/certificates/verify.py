@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.console import Console
 
+from rlcm_serve.commands.certificates.fit import order_of
 from rlcm_serve.commands.certificates.options import (
     CertificateArgument,
     LossOption,
@@ -34,6 +35,10 @@ def verify(
         Path | None, typer.Argument(help="Traces: a Parquet file, or a folder of them.")
     ] = None,
     order: OrderOption = None,
+    probe: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the probe, if the certificate was fitted with --probe."),
+    ] = None,
     loss: LossOption = None,
     public_key: Annotated[
         list[Path] | None,
@@ -58,7 +63,9 @@ def verify(
     signer = _signer(loaded, certificate, signature, public_key) if public_key else None
     if not as_json:  # said before the differences, which take long
         _say_facts(loaded, signer)
-    found = _Found(None, None) if traces is None else _recomputed(loaded, traces, order, loss)
+    found = _Found(None, None)
+    if traces is not None:
+        found = _recomputed(loaded, traces, order, probe, loss)
     if as_json:
         said = {"certificate": loaded.id, "signed_by": signer, **found._asdict()}
         typer.echo(json.dumps(said, indent=2))
@@ -82,14 +89,15 @@ class _Found(NamedTuple):
     sees_order: bool | None
 
 
-def _recomputed(loaded: Certificate, traces: Path, order: Path | None, loss: str | None) -> _Found:
-    from calibration import read_traces
+def _recomputed(
+    loaded: Certificate, traces: Path, order: Path | None, probe: Path | None, loss: str | None
+) -> _Found:
     from calibration.certificate.verify import sees_order
     from calibration.certificate.verify import verify as differences_of
 
     with Console(stderr=True).status("recomputing"):
         tested = traces_of(loaded, traces, keep_unlabelled=loaded.sequential is not None)
-        given = read_traces(order) if order else None
+        given = order_of(tested, order, probe)
         differences = differences_of(loaded, tested, order=given, risk=risk_of(loaded, loss))
         return _Found(differences, sees_order(loaded, tested, given))
 
@@ -102,7 +110,8 @@ def _say(loaded: Certificate, found: _Found) -> None:
     if found.sees_order is False:
         say(
             f"not checked: that the {loaded.n_order_problems} problems which gave the order of the "
-            "policies are not among those of the test; give their traces with --order"
+            "policies are not among those of the test; give their traces with --order, or the "
+            "folder of their probe with --probe"
         )
 
 

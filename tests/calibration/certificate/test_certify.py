@@ -290,6 +290,12 @@ def test_alphas_are_sorted_plain_numbers() -> None:
     assert {type(alpha) for alpha in alphas} == {float}
 
 
+@pytest.mark.parametrize("n", [149, 150, 164])
+def test_one_more_problem_never_makes_a_fit_impossible(world, n: int) -> None:
+    traces = world.draw(np.random.default_rng(0), n)
+    assert certify(traces, alphas=[0.02], delta=0.05).n_problems == n
+
+
 class TestInfeasible:
     @pytest.mark.parametrize("promise", Promise)
     @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from calibration import (
     verify,
 )
 from calibration.certificate.evaluate import replay_certificate
-from calibration.certificate.kinds import POOLED_SHARE
+from calibration.certificate.kinds import POOLED_SHARE, Kind
 
 DELTA, ALPHAS = 0.2, (0.2, 0.45)
 
@@ -91,6 +91,23 @@ def test_as_many_kinds_have_certificates_as_have_enough_labels_at_their_share(wo
     ]
     assert beside[0].kind is not None
     assert beside[0].kind.pooled == ("small",)
+
+
+@pytest.mark.parametrize("size", [144, 150, 160])
+def test_more_labels_never_cost_a_kind_its_certificate(world, size: int) -> None:
+    """From 150 problems on, the default learns from a tenth of them."""
+    sizes = {"a": size, "b": size, "c": size}
+    made = certify_kinds(of_kinds(world, sizes, {}), delta=0.1, alphas=(0.05,))
+    assert made[0].kind is not None
+    assert made[0].kind.certified == ("a", "b", "c")
+
+
+def test_a_kind_that_takes_the_share_of_others_is_found(traces: Traces) -> None:
+    """With the kinds left out that have enough labels, too, more of delta would be its own."""
+    greedy = Kind("topic", "hard", ("hard",), ("easy", "rare"), DELTA)
+    made = certify(traces.of_kind("hard"), delta=greedy.own_delta, alphas=ALPHAS)
+    (said, *_) = verify(replace(made, kind=greedy), traces)
+    assert said.startswith("kinds with enough labels is ('hard',) in the certificate, ('easy', 'h")
 
 
 def test_each_certificate_says_for_which_questions_it_is(fitted: list[Certificate]) -> None:

@@ -268,9 +268,7 @@ def test_an_altered_statement(
         assert difference.startswith(start)
 
 
-def test_a_certificate_in_the_former_wording_still_verifies(
-    certificate: Certificate, problems: Traces
-) -> None:
+def test_a_certificate_in_the_former_wording_can_be_read(certificate: Certificate) -> None:
     former = replace(
         certificate,
         covers="With probability at least 0.9 over the draw of the calibration problems: of the "
@@ -288,7 +286,15 @@ def test_a_certificate_in_the_former_wording_still_verifies(
         ),
     )
     assert former.covers != certificate.covers
-    assert verify(Certificate.from_json(former.to_json()), problems) == []
+    assert Certificate.from_json(former.to_json()) == former
+
+
+def test_other_software_in_the_fingerprint(certificate: Certificate, problems: Traces) -> None:
+    """It would only warn where the certificate is served."""
+    assert certificate.fingerprint is not None
+    changed = replace(certificate.fingerprint, vllm="0.31.0")
+    (said,) = verify(replace(certificate, fingerprint=changed), problems)
+    assert said.startswith("fingerprint (certificate, traces): vllm: ")
 
 
 def test_another_delta_or_promise(certificate: Certificate, problems: Traces) -> None:

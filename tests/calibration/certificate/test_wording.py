@@ -25,6 +25,12 @@ def test_what_is_bounded(risk: Risk, words: str) -> None:
     assert words in said
 
 
+@pytest.mark.parametrize(("delta", "words"), [(1e-6, "99.9999%"), (1e-9, "99.9999999%")])
+def test_no_guarantee_is_certain(delta: float, words: str) -> None:
+    said = covers(SELECTIVE, delta, SIMULTANEOUS, PValue.BINOMIAL)
+    assert said.startswith(f"With probability at least {words} over")
+
+
 def test_the_two_promises() -> None:
     together = covers(ERROR, 0.1, SIMULTANEOUS, PValue.BETTING)
     assert "all certified levels simultaneously, so alpha may be chosen after seeing" in together

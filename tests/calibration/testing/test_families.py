@@ -204,3 +204,9 @@ def test_json_of_an_impossible_family_is_refused() -> None:
         Family.from_json({**plain, "edges": [[[7, 1.0]], []]})
     with pytest.raises(CalibrationError, match="unknown policy fields"):
         Family.from_json({**plain, "fields": ["lambda_2", *names[1:]]})
+    for edge in ([1.0, 1.0], [True, 1.0], [1, "x"], [1, False]):
+        with pytest.raises(TypeError, match=r"is no whole number|is no number"):
+            Family.from_json({**plain, "edges": [[edge], []]})
+    for weights in ([["x", 0]], [[[], 0]], [[True, 0]]):
+        with pytest.raises(TypeError, match="is no number"):
+            Family.from_json({**plain, "weights": weights})

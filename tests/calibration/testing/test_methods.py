@@ -35,6 +35,7 @@ from calibration.testing.methods import (
     find_split,
     share_learned_from,
     split_traces,
+    units_tested,
 )
 from calibration.testing.recipe import Recipe
 from calibration.testing.rescale import Scale
@@ -467,3 +468,10 @@ def test_the_default_grid_is_that_of_the_recording(traces: Traces) -> None:
     assert made.policies == Grid.absolute(16, 80).policies(SELECTIVE, ONE)
     unknown = family(Method.HOLM, replace(traces, fingerprint=None))
     assert {policy.patience for policy in unknown.policies} == {0, 2000, 4000, 8000}
+
+
+@pytest.mark.parametrize("needed", [149, 299])
+def test_one_more_problem_never_leaves_too_few_to_test_on(needed: int) -> None:
+    for n in range(needed - 20, needed + 60):
+        is_enough = units_tested(Method.AUTO, SELECTIVE, n, needed) >= needed
+        assert is_enough == (n >= needed)

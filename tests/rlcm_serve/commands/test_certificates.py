@@ -242,6 +242,10 @@ class TestFit:
         assert (status, err) == (0, "")
         loaded = Certificate.load("c.json")
         assert (loaded.n_problems, loaded.n_order_problems) == (200, 60)
+        status, out, _ = rlcm("verify c.json t.parquet")
+        assert (status, "or the folder of their probe with --probe" in out) == (0, True)
+        status, out, _ = rlcm(f"verify c.json t.parquet --probe {probe}")
+        assert (status, out.splitlines()[-1]) == (0, f"certificate {loaded.id}: no differences")
         readings.unlink()
         status, _, err = rlcm(f"{FIT} --probe {probe}")
         assert status == 0

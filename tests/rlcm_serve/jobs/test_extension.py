@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from calibration import read_traces, verify
+from calibration.simulation.groups import Average
 from rlcm_serve.errors import Conflict, NotFound, RequestRefused
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.store.database import Database
@@ -63,6 +64,15 @@ async def test_problems_that_are_counted_already_are_refused(database: Database)
             assert "'another'" in await refused(here, second, [*MORE[20:], renamed])
         grouped = [replace(one, group=f"g{i // 2}") for i, one in enumerate(MORE[20:40])]
         assert "drawn one by one" in await refused(here, second, grouped)
+
+
+async def test_groups_are_refused_where_single_problems_were_counted_as_groups(
+    database: Database,
+) -> None:
+    pairs = [replace(one, group=f"g{i // 2}") for i, one in enumerate(MORE[:20])]
+    async with running(database) as here:
+        first = await here.run(replace(BEGIN, average=Average.GROUPS), FIRST)
+        assert "drawn one by one" in await refused(here, first, pairs)
 
 
 async def test_a_later_member_of_a_counted_group_is_refused(database: Database) -> None:
