@@ -8,7 +8,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rlcm_serve.aggregation.rollouts import MOST_ROLLOUTS, Places, column, too_many, without_answer
+from rlcm_serve.aggregation.rollouts import (
+    MOST_ROLLOUTS,
+    Places,
+    column,
+    shown,
+    too_many,
+    without_answer,
+)
 from rlcm_serve.aggregation.rules import Rule, VoteOptions, kept
 from rlcm_serve.aggregation.texts import Read, Texts
 
@@ -132,8 +139,8 @@ def _references(
         raise places.refused(
             rollouts["row"][at].as_py(),
             "reference",
-            f"reference is {reference!r}, but another row of problem {problem!r} has a different "
-            "one: give one reference per problem",
+            f"reference is {shown(reference)}, but another row of problem {shown(problem)} has a "
+            "different one: give one reference per problem",
         )
     return reference_P
 

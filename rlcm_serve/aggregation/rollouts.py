@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from reprlib import Repr
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,21 @@ row number in the input."""
 
 MOST_ROLLOUTS = 2**20
 """Most rollouts of one problem: sums of this many multiples of 2**-40 are exact in 64 bits."""
+_LONGEST_VALUE = 80
+_REPR = Repr()
+"""Leaves out what is cut off anyway: a value may be as long as the body that it came in."""
+_REPR.maxlist = _REPR.maxdict = _LONGEST_VALUE
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 3 * _LONGEST_VALUE
+
+
+def shown(value: object) -> str:
+    """A value from the input, for an error message: its first 80 characters."""
+    return cut(_REPR.repr(value))
+
+
+def cut(text: str) -> str:
+    """The first 80 characters of a text that may quote the input."""
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 class Places:
@@ -112,15 +128,16 @@ def _raise_first(
         return
     at = pc.index(bad_R, True).as_py()
     value, row = rollouts[field][at].as_py(), rollouts["row"][at].as_py()
-    shown = "missing" if value is None else repr(value)
-    raise places.refused(row, field, f"{field} is {shown}: {remedy}")
+    found = "missing" if value is None else shown(value)
+    raise places.refused(row, field, f"{field} is {found}: {remedy}")
 
 
 def too_many(problem_id: str, rollouts: int) -> RequestRefused:
     """The error for a problem with too many rollouts."""
     return RequestRefused(
         "problem_id",
-        f"problem {problem_id!r} has {rollouts} rollouts or more: give at most {MOST_ROLLOUTS}",
+        f"problem {shown(problem_id)} has {rollouts} rollouts or more: give at most "
+        f"{MOST_ROLLOUTS}",
     )
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rlcm_serve.aggregation.rollouts import MOST_ROLLOUTS, Places, too_many
+from rlcm_serve.aggregation.rollouts import MOST_ROLLOUTS, Places, shown, too_many
 from rlcm_serve.errors import RequestRefused
 
 
@@ -75,8 +75,8 @@ class Runs:
         return self._places.refused(
             rows["row"][starts[at]].as_py(),
             "problem_id",
-            f"problem {begun[at]!r} appears again after other problems, but grouped is set: leave "
-            "grouped out, so that rows may come in any order",
+            f"problem {shown(begun[at])} appears again after other problems, but grouped is set: "
+            "leave grouped out, so that rows may come in any order",
         )
 
 

@@ -25,8 +25,8 @@ from rlcm_serve.errors import BodyTooLarge, RequestRefused, TooManyRollouts
 MAX_ROLLOUTS = 1_000_000
 """Limit for one request."""
 LONGEST_ARRAY = 256 * 2**20
-"""Bytes of a body that is one JSON object: all else waits while its end is searched, about half a
-second. JSON lines have no such limit."""
+"""Bytes of a body that is one JSON object: all else waits while its end is searched, and while a
+single rollout of that size is decoded, up to half a second each. JSON lines have no such limit."""
 MOST_FIELDS = 100
 """Names in that object."""
 LONGEST_OPTION = 2**16

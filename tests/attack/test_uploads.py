@@ -18,6 +18,11 @@ def repeated(part: bytes, size: int = MANY) -> bytes:
 ARRAYS = {
     "a name that is not closed": b'{"rollouts' + repeated(b"a"),
     "one long answer": b'{"rollouts": [{"problem_id": "p", "answer": "%b"}]}' % repeated(b"7"),
+    "a text of braces": b'{"rollouts": [{"problem_id": "p", "answer": "%b"}]}' % repeated(b"}"),
+    "a blank reference": b'{"vote": "majority", "rollouts": [{"problem_id": "p", "answer": "7", '
+    b'"reference": "%b"}]}' % repeated(b" "),
+    "an unknown field of lists": b'{"rollouts": [{"problem_id": "p", "answer": "7", "x": [%b[]]}]}'
+    % repeated(b"[],"),
     "many options": b'{"rollouts": [], %b"a": 1}' % repeated(b'"b": 1, ', 2**23),
     "an option that is deep": b'{"rollouts": [], "rule": %b' % repeated(b"["),
     "empty rollouts": b'{"rollouts": [%b{}]}' % repeated(b"{},"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,14 +10,16 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from rlcm_serve.aggregation.formats.explaining import explain_item, explain_text
-from rlcm_serve.aggregation.rollouts import ITEMS, LINES, rollouts_of
+from rlcm_serve.aggregation.formats.explaining import explain_array, explain_text
+from rlcm_serve.aggregation.rollouts import LINES, rollouts_of
 from rlcm_serve.errors import RequestRefused
 
 LONGEST_LINE = 16 * 2**20  # bytes
 _PIECE = 2**18
-"""Bytes of an array that are decoded at once; other threads can run in between."""
+"""Bytes of an array that are searched or decoded at once; other threads can run in between."""
 _BETWEEN_ITEMS = re.compile(rb"\}\s*(,)\s*\{")
+_LONGEST_BETWEEN = 2**12
+"""Bytes between two items; with more white space, the array may not be divided there."""
 _FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -53,16 +54,21 @@ class RolloutDecoder:
         Raises:
             RequestRefused: a line is not a rollout, or is too long.
         """
-        first, rest = 1, b""
+        first = 1
+        rest = bytearray()  # grows in place, so that a long line in small blocks takes no longer
         for block in without_mark(blocks):
-            whole, newline, rest = (rest + block).rpartition(b"\n")
+            end, newline, start = block.rpartition(b"\n")
             if newline:
+                rest += end
+                whole = bytes(rest)
+                rest.clear()
                 yield self._read_block(whole, first)
                 first += whole.count(b"\n") + 1
+            rest += start
             if len(rest) > LONGEST_LINE:
                 raise LINES.refused(first, None, f"give at most {LONGEST_LINE} bytes")
         if rest:
-            yield self._read_block(rest, first)
+            yield self._read_block(bytes(rest), first)
 
     def read_array(self, text: bytes | msgspec.Raw) -> Iterator[pa.RecordBatch]:
         """The rollouts of a JSON array without surrounding white space.
@@ -78,16 +84,16 @@ class RolloutDecoder:
         while start < len(view):
             # Finds what looks like the end of an item. If it is inside a string, the piece is not
             # valid JSON. So a piece that is valid JSON ends between two items.
-            found = _BETWEEN_ITEMS.search(view, start + size)
-            end = found.start(1) if found else len(view) - 1
+            comma = _find_comma(view, start + size)
+            end = len(view) - 1 if comma is None else comma
             piece = b"[%b]" % bytes(view[start:end])
             try:
                 rollouts = self._array.decode(piece)
             except _FAULTS as error:
-                if found and not isinstance(error, msgspec.ValidationError):
+                if comma is not None and not isinstance(error, msgspec.ValidationError):
                     size *= 2
                     continue
-                raise self._explain_array(piece, first, error) from error
+                raise explain_array(piece, first, error, ignore_extra=self._ignore_extra) from error
             yield _batch(rollouts, range(first, first + len(rollouts)))
             start, first, size = end + 1, first + len(rollouts), _PIECE
 
@@ -115,16 +121,6 @@ class RolloutDecoder:
             rows.append(row)
         return _batch(rollouts, rows)
 
-    def _explain_array(self, piece: bytes, first: int, error: Exception) -> RequestRefused:
-        try:
-            items = json.loads(piece)
-        except (ValueError, RecursionError):
-            items = []
-        for row, item in enumerate(items, first):
-            if found := explain_item(item, row, ITEMS, ignore_extra=self._ignore_extra):
-                return found
-        return ITEMS.refused(first, None, f"the JSON is invalid here or later ({error})")
-
 
 def without_mark(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """The text without the UTF-8 byte order mark that some programs begin it with."""
@@ -135,6 +131,15 @@ def without_mark(blocks: Iterable[bytes]) -> Iterator[bytes]:
             break
     yield start.removeprefix(BOM_UTF8)
     yield from rest
+
+
+def _find_comma(view: memoryview, start: int) -> int | None:
+    """The first comma from `start` on that seems to be between two items."""
+    for at in range(start, len(view), _PIECE):
+        found = _BETWEEN_ITEMS.search(view, at, at + _PIECE + _LONGEST_BETWEEN)
+        if found:
+            return found.start(1)
+    return None
 
 
 def _batch(rollouts: Sequence[_Rollout], rows: Sequence[int]) -> pa.RecordBatch:

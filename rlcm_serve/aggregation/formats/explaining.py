@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rlcm_serve.aggregation.rollouts import Places
+from rlcm_serve.aggregation.rollouts import ITEMS, Places, cut, shown
 from rlcm_serve.errors import RequestRefused
 
 _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
@@ -14,22 +14,41 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "reference": ((str, type(None)), "give a string, or null if it is unknown"),
 }
 _REQUIRED = ("problem_id", "answer")
-_LONGEST_VALUE = 80
+LONGEST_EXPLAINED = 2**20
+"""Bytes of JSON that are read again to explain an error. All else waits meanwhile, and the objects
+may take twenty times as much memory. The errors in longer JSON are those of the decoder."""
+_START = 1024
+"""Bytes of a text of which some are shown."""
 
 
 def explain_text(
     text: bytes, row: int, places: Places, error: Exception, *, ignore_extra: bool
 ) -> RequestRefused:
     """The error for the JSON `text` of one rollout that a decoder refused with `error`."""
+    start, why = text[:_START].decode(errors="replace"), cut(str(error))
+    if len(text) > LONGEST_EXPLAINED:
+        return places.refused(row, None, f"{shown(start)} cannot be read: {why}")
     try:
         item = json.loads(text)
     except (ValueError, RecursionError):
-        return places.refused(
-            row, None, f"{_shown(text.decode(errors='replace'))} is not JSON ({error})"
-        )
+        return places.refused(row, None, f"{shown(start)} is not JSON ({why})")
     return explain_item(item, row, places, ignore_extra=ignore_extra) or places.refused(
-        row, None, f"{_shown(item)} cannot be read: {error}"
+        row, None, f"{shown(item)} cannot be read: {why}"
     )
+
+
+def explain_array(
+    text: bytes, first: int, error: Exception, *, ignore_extra: bool
+) -> RequestRefused:
+    """The error for a JSON array of rollouts, from number `first`, that a decoder refused."""
+    try:
+        items = json.loads(text) if len(text) <= LONGEST_EXPLAINED else []
+    except (ValueError, RecursionError):
+        items = []
+    for row, item in enumerate(items, first):
+        if found := explain_item(item, row, ITEMS, ignore_extra=ignore_extra):
+            return found
+    return ITEMS.refused(first, None, f"the JSON is invalid here or later ({cut(str(error))})")
 
 
 def explain_item(
@@ -40,7 +59,7 @@ def explain_item(
         return places.refused(
             row,
             None,
-            f"{_shown(item)} is not a rollout: give an object with problem_id, answer, confidence",
+            f"{shown(item)} is not a rollout: give an object with problem_id, answer, confidence",
         )
     for field in _REQUIRED:
         if field not in item:
@@ -49,13 +68,14 @@ def explain_item(
         value = item.get(field)
         # In Python, booleans are integers.
         if field in item and (not isinstance(value, types) or isinstance(value, bool)):
-            return places.refused(row, field, f"{field} is {_shown(value)}: {remedy}")
+            return places.refused(row, field, f"{field} is {shown(value)}: {remedy}")
         if isinstance(value, int | float) and not 0 <= value <= 1:
-            return places.refused(row, field, f"{field} is {_shown(value)}: {remedy}")
+            return places.refused(row, field, f"{field} is {shown(value)}: {remedy}")
     unknown = [field for field in item if field not in _WANTED]
     if unknown and not ignore_extra:
+        name = cut(unknown[0]).encode(errors="replace").decode()  # no halves of surrogate pairs
         return places.refused(
-            row, unknown[0], f"there is no field {unknown[0]!r}: {unknown_remedy()}"
+            row, name, f"there is no field {shown(unknown[0])}: {unknown_remedy()}"
         )
     return None
 
@@ -63,8 +83,3 @@ def explain_item(
 def unknown_remedy() -> str:
     """The remedy for unknown fields."""
     return f"a rollout has {', '.join(_WANTED)}; leave it out, or set ignore_extra"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from rlcm_serve.aggregation.formats.explaining import unknown_remedy
 from rlcm_serve.aggregation.results import OUTPUT
-from rlcm_serve.aggregation.rollouts import SCHEMA
+from rlcm_serve.aggregation.rollouts import SCHEMA, cut, shown
 from rlcm_serve.errors import RequestRefused
 
 _ROWS = 65_536
@@ -41,7 +41,7 @@ def read_parquet(
                 done += len(batch)
                 on_progress(done, total)
     except pa.ArrowInvalid as error:
-        raise RequestRefused("file", f"{path} cannot be read as Parquet: {error}") from error
+        raise RequestRefused("file", f"cannot be read as Parquet: {error}") from error
 
 
 def _check_columns(schema: pa.Schema, ignore_extra: bool) -> list[str]:
@@ -50,7 +50,9 @@ def _check_columns(schema: pa.Schema, ignore_extra: bool) -> list[str]:
             raise RequestRefused(name, f"there is no column {name!r}: add it")
     extra = [name for name in schema.names if name not in _COLUMNS]
     if extra and not ignore_extra:
-        raise RequestRefused(extra[0], f"there is a column {extra[0]!r}: {unknown_remedy()}")
+        raise RequestRefused(
+            cut(extra[0]), f"there is a column {shown(extra[0])}: {unknown_remedy()}"
+        )
     present = [name for name in _COLUMNS if name in schema.names]
     for name in present:
         if schema.names.count(name) > 1:
@@ -58,7 +60,9 @@ def _check_columns(schema: pa.Schema, ignore_extra: bool) -> list[str]:
         kind = schema.field(name).type
         if not _fits(name, kind):
             wanted = "numbers" if name == "confidence" else "strings"
-            raise RequestRefused(name, f"column {name!r} holds {kind}: store it as {wanted}")
+            raise RequestRefused(
+                name, f"column {name!r} holds {cut(str(kind))}: store it as {wanted}"
+            )
     return present
 
 

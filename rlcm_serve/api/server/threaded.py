@@ -1,8 +1,8 @@
 """Connects an HTTP connection to a thread that reads the body and writes the response.
 
-The body is read as fast as the thread takes it. The response waits on disk until the client reads
-it. Many clients send their whole body before they read: without the disk, client and server would
-wait for each other forever.
+The body is read as fast as the thread takes it, and before the thread starts as far as `AHEAD`. The
+response waits on disk until the client reads it. Many clients send their whole body before they
+read: without the disk, client and server would wait for each other forever.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
 import anyio.from_thread
 import anyio.to_thread
 from anyio.lowlevel import RunVar
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from fastapi import HTTPException, Response
+from anyio.streams.memory import MemoryObjectReceiveStream
+from fastapi import Response
 from starlette.requests import ClientDisconnect
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from rlcm_serve.admission import Admission, Tenant
 from rlcm_serve.api.error_responses import failed_in_stream
@@ -29,13 +30,16 @@ from rlcm_serve.errors import BatchOutOfTime
 from rlcm_serve.store.connection.faults import storing
 
 MOST_AT_ONCE = 4
-"""Number of threads; the bodies of further requests wait, all but their first parts unread."""
+"""Number of threads; further requests wait."""
 MOST_WAITING = 32
 """Requests that may wait for a thread; further ones are refused."""
-LONGEST_SILENCE = 60.0
-"""Seconds for which a client may send nothing while its body is incomplete."""
+AHEAD = 64 * 2**20
+"""Bytes of a body that are read while it waits for a thread, so that a client that leaves is
+noticed. One that has sent more keeps its place until a thread is free."""
+_IN_MEMORY = 2**20
+"""Bytes of these that are not put on disk."""
 _PARTS = 16
-"""Parts of a body, as received, that may wait for the thread."""
+"""Parts of a body, as received, that may wait for a running thread."""
 _CHUNK = 2**16
 """Bytes of a response sent at a time."""
 
@@ -85,6 +89,57 @@ class Outbox:
                 return part
             await self._news.wait()
             self._news.clear()
+
+
+class Inbox:
+    """A body that a coroutine receives and a thread reads.
+
+    What comes before the thread starts is kept, up to AHEAD. What comes later waits, few parts at a
+    time, until the thread takes it.
+    """
+
+    def __init__(self) -> None:
+        self._early = tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="rlcm-")  # noqa: SIM115
+        self._room = AHEAD
+        self._feed, self._parts = anyio.create_memory_object_stream[bytes](_PARTS)
+
+    async def put(self, part: bytes) -> None:
+        """Adds a part of the body; waits while there is no room for it.
+
+        Raises:
+            BrokenResourceError: nobody reads it any more.
+            StorageFull: the disk has no space for it.
+        """
+        if len(part) <= self._room:
+            self._room -= len(part)
+            with storing():
+                self._early.write(part)
+        else:
+            self._room = -1  # so that all that follows comes after this part
+            await self._feed.send(part)
+
+    def end(self) -> None:
+        """Marks the body as received, or as broken off."""
+        self._feed.close()
+
+    def start(self) -> None:
+        """Says that a thread reads from now on."""
+        self._room = -1
+
+    def read(self) -> Iterator[bytes]:
+        """The parts, for the thread; none of them is empty."""
+        self._early.seek(0)
+        while part := self._early.read(_IN_MEMORY):
+            yield part
+        while part := anyio.from_thread.run(_take, self._parts):
+            yield part
+
+    def close(self) -> None:
+        """Removes the file, and lets `put` fail."""
+        self._room = -1
+        with suppress(OSError):  # a full disk: it would still write what nobody will read
+            self._early.close()
+        self._parts.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +203,12 @@ class ThreadedResponse(Response):
         """
         with storing():
             outbox = Outbox()
-        feed, body = anyio.create_memory_object_stream[bytes](_PARTS)
+        inbox = Inbox()
         try:
             async with anyio.create_task_group() as tasks:
                 self._scope = tasks.cancel_scope
-                tasks.start_soon(self._receive, receive, feed)
-                tasks.start_soon(self._run, body, outbox)
+                tasks.start_soon(self._receive, receive, inbox)
+                tasks.start_soon(self._run, inbox, outbox)
                 tasks.start_soon(self._watch)
                 await outbox.ready(whole=self._last_words is None)
                 if self._failure is None or (outbox.size and self._last_words):
@@ -164,38 +219,45 @@ class ThreadedResponse(Response):
         if self._failure is not None and not self._has_begun:
             raise self._failure
 
-    async def _receive(self, receive: Receive, feed: MemoryObjectSendStream[bytes]) -> None:
+    async def _receive(self, receive: Receive, inbox: Inbox) -> None:
         """Passes the body on, then waits for the client to disconnect."""
         try:
-            message: Message = {"type": "http.request"}
-            async with feed:
-                with self._reading:
-                    while not self._has_whole_body:
-                        with anyio.fail_after(LONGEST_SILENCE):
-                            message = await receive()
-                        if message["type"] == "http.disconnect":
-                            break
-                        await feed.send(message.get("body", b""))
-                        self._has_whole_body = not message.get("more_body", False)
-            while message["type"] != "http.disconnect":
-                message = await receive()
+            is_gone = await self._read_body(receive, inbox)
+            while not is_gone:
+                is_gone = (await receive())["type"] == "http.disconnect"
             self._fail(ClientDisconnect())
             self._scope.cancel()
-        except TimeoutError:
-            self._fail(HTTPException(408, f"nothing came for {LONGEST_SILENCE:g} s: send it again"))
         except anyio.BrokenResourceError:
             pass  # the thread has failed and no longer reads the body
         except Exception as error:  # noqa: BLE001 - any error that stops the body
             self._fail(error)
 
-    async def _run(self, body: MemoryObjectReceiveStream[bytes], outbox: Outbox) -> None:
+    async def _read_body(self, receive: Receive, inbox: Inbox) -> bool:
+        """Passes the body on; returns whether the client has disconnected.
+
+        It has no clock: `api.access` limits how slowly a body may come, on every route.
+        """
+        try:
+            with self._reading:
+                while not self._has_whole_body:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return True
+                    await inbox.put(message.get("body", b""))
+                    self._has_whole_body = not message.get("more_body", False)
+        finally:
+            inbox.end()
+        return False
+
+    async def _run(self, inbox: Inbox, outbox: Outbox) -> None:
         def work() -> None:
             with storing():  # the work may keep more than the output on disk
-                self._work(self._parts(body), outbox.write)
+                self._work(self._parts(inbox), outbox.write)
 
         try:
             async with self._terms.admission.place(self._terms.tenant) as place:
                 self._is_running, began = True, time.monotonic()
+                inbox.start()
                 try:
                     await anyio.to_thread.run_sync(work, limiter=_limiter())
                 finally:
@@ -204,7 +266,7 @@ class ThreadedResponse(Response):
             self._fail(error)
         finally:
             self._is_complete = True
-            body.close()
+            inbox.close()
             outbox.end()
 
     async def _watch(self) -> None:
@@ -230,9 +292,11 @@ class ThreadedResponse(Response):
             last = self._last_words(failed_in_stream(self._failure).document())
         await send({"type": "http.response.body", "body": last, "more_body": False})
 
-    def _parts(self, body: MemoryObjectReceiveStream[bytes]) -> Iterator[bytes]:
+    def _parts(self, inbox: Inbox) -> Iterator[bytes]:
         """The parts of the body, for the thread."""
-        while part := anyio.from_thread.run(_take, body):
+        for part in inbox.read():
+            if self._failure is not None:
+                raise RuntimeError("the request was given up")
             yield part
         if not self._has_whole_body:
             raise RuntimeError("the body broke off")

@@ -97,6 +97,24 @@ def test_more_rollouts_of_a_problem_than_sums_are_exact_for_are_refused(
         assert aggregate(rows[:10], options, size=4)[0][0]["kept"] == 10
 
 
+def test_no_message_quotes_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (rollouts, runs, answer_counts):
+        monkeypatch.setattr(module, "MOST_ROLLOUTS", 2)
+    name, reference = "a" * 1000, "7" * 1000
+    grouped = [Row(name, "7", 0.5), Row("b", "7", 0.5), Row(name, "7", 0.5)]
+    references = [Row(name, "7", 0.5, reference), Row(name, "7", 0.5, f"{reference}8")]
+    many = [Row(name, "7", 0.5)] * 3
+    for rows, options in (
+        (grouped, GROUPED),
+        (references, VoteOptions()),
+        (many, VoteOptions()),
+        (many, GROUPED),
+    ):
+        with pytest.raises(RequestRefused, match="aaa") as refused:
+            aggregate(rows, options)
+        assert len(str(refused.value)) < 350
+
+
 def test_sums_are_exact_up_to_the_most_rollouts() -> None:
     most = rollouts.MOST_ROLLOUTS
     confidence = np.full(most, 1.0)

@@ -179,7 +179,8 @@ def test_a_file_that_is_not_parquet_is_refused(rlcm: Rlcm, tmp_path: Path) -> No
     (tmp_path / "a.parquet").write_text("no")
     status, _, error = rlcm("aggregate a.parquet --out out.jsonl")
     assert status == 1
-    assert "a.parquet cannot be read as Parquet" in error
+    assert "error: a.parquet: cannot be read as Parquet" in error
+    assert error.count("a.parquet") == 1
 
 
 def test_further_columns_are_passed_over_if_asked(rlcm: Rlcm, tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from rlcm_serve.admission import Admission, Tenant
+from rlcm_serve.api import access
 from rlcm_serve.api import aggregate as aggregating
+from rlcm_serve.api.access import AccessMiddleware
 from rlcm_serve.api.error_responses import add_handlers
 from rlcm_serve.api.routes.aggregate import router
 from rlcm_serve.api.server import threaded
@@ -27,6 +29,8 @@ from rlcm_serve.api.wire.aggregate import ROLLOUTS_EXAMPLE, ResultBody, SummaryB
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.caller import ANYONE, Caller
 from rlcm_serve.store.caller import Scope as AccessScope
+from rlcm_serve.store.database import Database
+from rlcm_serve.store.keys import Keys
 
 LINES = {"Content-Type": "application/x-ndjson"}
 ROWS = [
@@ -221,6 +225,28 @@ async def test_a_bad_line_is_422_before_anything_is_sent(client: httpx.AsyncClie
     response = await client.post("/aggregate", content=content, headers=LINES)
     problem = error_of(response, 422)
     assert problem["detail"] == "line 10: answer is 7: give a string, or null if there is no answer"
+
+
+async def test_a_message_says_no_more_than_the_start_of_a_value(client: httpx.AsyncClient) -> None:
+    for row in (
+        {"problem_id": "z", "answer": "7", "reference": " " * 2**20},
+        {"problem_id": "z", "answer": "7", "x" * 2**20: 1},
+    ):
+        body = {"vote": "majority", "rollouts": [row]}
+        for response in (
+            await client.post("/aggregate?vote=majority", content=lines([row]), headers=LINES),
+            await client.post("/aggregate", json=body),
+        ):
+            error_of(response, 422)
+            assert len(response.content) < 1000
+
+
+async def test_half_a_surrogate_pair_in_a_name_is_422(client: httpx.AsyncClient) -> None:
+    row = {"problem_id": "z", "answer": "7", "confidence": 0.5, "\ud800": 1}
+    response = await client.post("/aggregate", content=lines([row]), headers=LINES)
+    problem = error_of(response, 422)
+    assert r"there is no field '\ud800'" in problem["detail"]
+    assert problem["errors"][0]["field"] == "?"
 
 
 async def test_a_bad_option_of_the_url_is_422(client: httpx.AsyncClient) -> None:
@@ -418,13 +444,18 @@ def test_when_the_client_goes_in_the_middle_of_its_body_the_work_ends(
 
 
 async def test_a_client_that_falls_silent_is_given_up(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threaded, "LONGEST_SILENCE", 0.2)
-    feed = Feed()
-    feed.send(ROWS)
-    response = await client.post("/aggregate", content=feed, headers=LINES)
-    assert "nothing came for 0.2 s" in error_of(response, 408)["detail"]
+    monkeypatch.setattr(access, "LONGEST_SILENCE", 0.2)
+    database = Database(f"sqlite:///{tmp_path}/rlcm.db")
+    app = AccessMiddleware(application(), Settings(), Keys(database))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        feed = Feed()
+        feed.send(ROWS)
+        response = await client.post("/aggregate", content=feed, headers=LINES)
+    assert "the body arrives too slowly" in error_of(response, 408)["detail"]
+    database.close()
 
 
 @pytest.mark.parametrize("kind", [LINES, {"Content-Type": "application/json"}])

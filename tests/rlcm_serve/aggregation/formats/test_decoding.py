@@ -1,6 +1,9 @@
 import json
 import random
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -8,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcm_serve.aggregation.formats import decoding
+from rlcm_serve.aggregation.formats import decoding, explaining
 from rlcm_serve.aggregation.formats.decoding import RolloutDecoder
 from rlcm_serve.aggregation.rollouts import ITEMS, LINES, ROWS, check_rollouts, rollouts_of
 from rlcm_serve.errors import RequestRefused
@@ -109,19 +112,73 @@ def test_a_line_without_end_is_refused_before_it_fills_memory(
     assert taken == 11
 
 
+def test_a_long_line_in_small_blocks_takes_no_quadratic_time() -> None:
+    text = lines(GOOD | {"answer": "7" * (decoding.LONGEST_LINE - 100)})
+    began = time.thread_time()
+    assert len(read_lines(text, 512)) == 1
+    assert time.thread_time() - began < 5, "seconds; 28 when it was quadratic"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"problem_id": "a", "answer": "7", "%b": 1}' % (b"x" * 1000),
+        b'{"%b": 1, and so on' % (b"x" * 1000),
+        b'"%b"' % (b"x" * 1000),
+        b"x" * 1000,
+        b'{"problem_id": "a", "answer": [%b[]]}' % (b"[1, 1, 1], " * 1000),
+        b'{"problem_id": "a", "answer": "7", "confidence": "%b"}' % (b"x" * 1000),
+        b'{"problem_id": "a", "answer": "7", "reference": "%b"}' % (b" " * 1000),
+        b'{"problem_id": "a", "answer": "7", "%b": 1}' % (b"x" * 2**21),
+    ],
+)
+def test_no_message_quotes_a_long_value(text: bytes) -> None:
+    for read in (read_lines, lambda text: read_array(b"[%b]" % text)):
+        with pytest.raises(RequestRefused) as refused:
+            check_rollouts(rollouts_of(*columns(read(text))), LINES, weighs=False)
+        assert len(str(refused.value)) < 300
+        assert len(refused.value.field) < 100
+
+
+def columns(rows: list[dict[str, object]]) -> list[list[Any]]:
+    return [
+        [row[name] for row in rows] for name in ("problem_id", "answer", "confidence", "reference")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (read_lines, b'{"problem_id": "a", "answer": "7", "x": 1}'),
+        (read_array, b'[{"problem_id": "a", "answer": "7", "x": 1}]'),
+    ],
+)
+def test_only_short_json_is_read_again_to_explain_an_error(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[bytes], object], text: bytes
+) -> None:
+    monkeypatch.setattr(explaining, "LONGEST_EXPLAINED", len(text))
+    with pytest.raises(RequestRefused, match="there is no field 'x'"):
+        read(text)
+    monkeypatch.setattr(explaining, "LONGEST_EXPLAINED", len(text) - 1)
+    monkeypatch.setattr(explaining, "json", None)
+    with pytest.raises(RequestRefused, match="unknown field `x`"):
+        read(text)
+
+
 answers = st.text(st.sampled_from('},{[]"\\: \nab'), max_size=12)
 
 
 @settings(max_examples=200)
-@given(st.lists(answers, max_size=30), st.integers(1, 40), st.booleans())
+@given(st.lists(answers, max_size=30), st.integers(1, 40), st.integers(0, 8), st.booleans())
 def test_an_array_is_read_whatever_its_strings_hold(
-    texts: list[str], piece: int, is_loose: bool
+    texts: list[str], piece: int, between: int, is_loose: bool
 ) -> None:
     items = [{"problem_id": "a", "answer": text} for text in texts]
     separators = (" ,\n ", " : ") if is_loose else (",", ":")
     text = json.dumps(items, separators=separators).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoding, "_PIECE", piece)
+        patch.setattr(decoding, "_LONGEST_BETWEEN", between)
         read = read_array(text)
     assert [row["answer"] for row in read] == texts
     assert [row["row"] for row in read] == list(range(len(texts)))
@@ -158,6 +215,27 @@ def test_a_bad_item_far_in_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_array_of_braces_in_strings_takes_no_quadratic_time() -> None:
     item = {"problem_id": "a", "answer": "},{" * 700_000}
     assert read_array(json.dumps([item, item]).encode())[1]["answer"] == item["answer"]
+
+
+class Spans:
+    """A pattern that notes how many bytes each search may look at."""
+
+    def __init__(self, pattern: re.Pattern[bytes]) -> None:
+        self._pattern = pattern
+        self.longest = 0
+
+    def search(self, text: memoryview, start: int, end: int | None = None) -> Any:
+        end = len(text) if end is None else min(end, len(text))
+        self.longest = max(self.longest, end - start)
+        return self._pattern.search(text, start, end)
+
+
+def test_no_search_holds_up_other_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = Spans(decoding._BETWEEN_ITEMS)
+    monkeypatch.setattr(decoding, "_BETWEEN_ITEMS", spans)
+    item = {"problem_id": "a", "answer": "}" * 2**22}
+    assert len(read_array(json.dumps([item, GOOD]).encode())) == 2
+    assert 0 < spans.longest <= 2**19
 
 
 @pytest.mark.parametrize(
