@@ -22,7 +22,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 from rlcm_serve.terminal import progress_bar
 from training.errors import TrainingRefused
 from training.folders import alone, require_no_other_model, require_writable
-from training.rl.tables import require
+from training.rl.tables import require, require_seed
 from training.sft_data import IGNORED, Batch, DrillSchedule, WarmStartBatches
 from training.tasks.tokenizer import build_tokenizer
 
@@ -98,6 +98,7 @@ class SftConfig:
             self.heads % self.kv_heads == 0,
             f"heads is {self.heads} and kv_heads {self.kv_heads}: give a multiple of kv_heads",
         )
+        require_seed(self.seed)
         require(self.head_dim % 2 == 0, f"head_dim is {self.head_dim}: give an even number")
         return self
 

@@ -54,6 +54,7 @@ TINY = SftConfig(
         ({"drills": 1.5}, "drills is 1.5: give a share from 0 to 1"),
         ({"heads": 5, "kv_heads": 2}, "heads is 5 and kv_heads 2: give a multiple of kv_heads"),
         ({"head_dim": 15}, "head_dim is 15: give an even number"),
+        ({"seed": 2**70}, f"seed is {2**70}: give 0 or more, below 4294967296"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_at_once(

@@ -24,7 +24,9 @@ _UNUSABLE = {
 """Fields of TRL that a run cannot use, with the reason."""
 
 
-def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -> dict[str, Any]:
+def trl_arguments(
+    settings: RunSettings, out: Path, ranks: int, sequence: int, held_out: int
+) -> dict[str, Any]:
     """The arguments of `GRPOConfig`.
 
     The policy loss is GRPO's (RLCM §2.1) by default: the mean over a rollout's tokens, then over
@@ -35,10 +37,12 @@ def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -
         out: the run's folder.
         ranks: number of training processes.
         sequence: length limit of the engine's sequences, in tokens.
+        held_out: number of problems to evaluate on; 0 without `[evaluation]`.
 
     Raises:
-        TrainingRefused: a step's rollouts cannot be divided evenly, or `[trainer]` sets a field
-            that has its own setting, or one with which the probe would read wrong states.
+        TrainingRefused: rollouts of a step or of an evaluation cannot be divided evenly, or
+            `[trainer]` sets a field that has its own setting, or one with which the probe would
+            read wrong states.
     """
     rollouts, policy, engine = settings.rollouts, settings.policy, settings.engine
     has_gpu = torch.cuda.is_available()
@@ -80,7 +84,7 @@ def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -
         "vllm_importance_sampling_mode": "token_truncate",
     }
     if settings.evaluation is not None:
-        chosen |= _evaluation_arguments(settings.evaluation, ranks)
+        chosen |= _evaluation_arguments(settings.evaluation, ranks, held_out)
     elif settings.trainer.get("eval_strategy") in ("steps", "epoch"):
         raise TrainingRefused(
             "[trainer] sets eval_strategy, and there is no table [evaluation]: give one, which "
@@ -104,13 +108,27 @@ def trl_arguments(settings: RunSettings, out: Path, ranks: int, sequence: int) -
     return chosen | dict(settings.trainer)
 
 
-def _evaluation_arguments(evaluation: EvaluationSettings, ranks: int) -> dict[str, Any]:
-    """An evaluation samples all its problems at once; the best accuracy's checkpoint is kept."""
+def _evaluation_arguments(
+    evaluation: EvaluationSettings, ranks: int, held_out: int
+) -> dict[str, Any]:
+    """An evaluation samples all its problems at once; the best accuracy's checkpoint is kept.
+
+    Raises:
+        TrainingRefused: ranks would have unequally many rollouts. Accelerate would repeat some, and
+            their problems would count more than others in the accuracy.
+    """
+    whole = held_out * evaluation.rollouts
+    if whole % ranks:
+        raise TrainingRefused(
+            f"{held_out} held-out problems x {evaluation.rollouts} rollouts are {whole}, which "
+            f"{ranks} processes cannot share out: choose limit or rollouts in [evaluation] so that "
+            "the number of processes divides it"
+        )
     return {
         "eval_strategy": "steps",
         "eval_steps": evaluation.every,
         "num_generations_eval": evaluation.rollouts,
-        "per_device_eval_batch_size": evaluation.rollouts * -(-evaluation.limit // ranks),
+        "per_device_eval_batch_size": whole // ranks,
         "metric_for_best_model": "accuracy",
         "greater_is_better": True,
     }

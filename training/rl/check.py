@@ -86,7 +86,7 @@ def check_trainer(config: GRPOConfig) -> None:
     """Checks what TRL would refuse after it has loaded the model: reporters, optimizer, sampling.
 
     Raises:
-        TrainingRefused: it would refuse one of them.
+        TrainingRefused: it would refuse one of them, or a run could not continue.
     """
     choices = {field.name: field.metadata.get("choices") for field in fields(config)}
     for name, some in (choices | _CHOICES).items():
@@ -98,10 +98,23 @@ def check_trainer(config: GRPOConfig) -> None:
         if value is not None and not least <= value <= most:
             wanted = f"from {least} to {most}" if most < inf else f"of {least} or more"
             raise TrainingRefused(f"[trainer]: {name} is {value}: give a number {wanted}")
+    _check_iterations(config)
     _check_reporters(config)
     _check_sampling(config)
     _check_compiler(config)
     _check_schedule(config, _optimizer(config))
+
+
+def _check_iterations(config: GRPOConfig) -> None:
+    """A run that continues samples at once, so a checkpoint must not lie between two samplings."""
+    steps = {"save_steps": int(config.save_steps), "steps": config.max_steps}
+    for name, value in steps.items():
+        if value % config.num_iterations:
+            raise TrainingRefused(
+                f"[trainer]: num_iterations is {config.num_iterations}, which does not divide "
+                f"{name} ({value}), so a run could not continue where it stopped: give a multiple "
+                f"of {config.num_iterations} as {name}"
+            )
 
 
 def _check_reporters(config: GRPOConfig) -> None:

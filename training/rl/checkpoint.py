@@ -15,10 +15,19 @@ from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
 from training.folders import require_writable
 from training.rl.export import TrainingRecord, write_policy
-from training.rl.folder import check_inputs, chosen_checkpoint, last_session, remembered
+from training.rl.folder import (
+    check_inputs,
+    checkpoints,
+    chosen_checkpoint,
+    last_session,
+    remembered,
+)
 from training.rl.problems import load_problems
 from training.rl.settings import RunSettings
 from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe
+
+_READ = ("*.safetensors*", "config.json", "adapter_config.json", PROBE_STATE)
+"""Files of a checkpoint that an export reads; the optimizer's state is larger than the weights."""
 
 
 def export_checkpoint(run: Path, step: str, out: Path) -> int:
@@ -30,8 +39,9 @@ def export_checkpoint(run: Path, step: str, out: Path) -> int:
         out: the new folder.
 
     Raises:
-        TrainingRefused: there is no such run or checkpoint, its weights are in shards that only
-            the training can read, or `out` is not empty or cannot be written.
+        TrainingRefused: there is no such run or checkpoint, the run deletes it meanwhile, its
+            weights are in shards that only the training can read, or `out` is not empty or cannot
+            be written.
     """
     require_writable(out)
     if out.exists() and any(out.iterdir()):
@@ -47,12 +57,40 @@ def export_to(run: Path, settings: RunSettings, step: str, out: Path) -> int:
         TrainingRefused: as `export_checkpoint`, except for `out`.
     """
     checkpoint, state = chosen_checkpoint(run, step)
-    if not any(checkpoint.glob("*.safetensors")):
-        raise TrainingRefused(
-            f"{checkpoint} holds no whole weights: train with fsdp_state_dict_type: FULL_STATE_DICT"
-        )
-    write_checkpoint(run, settings, checkpoint, checkpoint, out, state.get("log_history", []))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=out.parent) as folder:
+        copied = Path(folder)
+        _copy_checkpoint(checkpoint, copied)
+        if not any(copied.glob("*.safetensors")):
+            raise TrainingRefused(
+                f"{checkpoint} holds no whole weights: train with fsdp_state_dict_type: "
+                "FULL_STATE_DICT"
+            )
+        write_checkpoint(run, settings, copied, copied, out, state.get("log_history", []))
     return int(state["global_step"])
+
+
+def _copy_checkpoint(checkpoint: Path, folder: Path) -> None:
+    """Copies what an export reads, which a run that is under way may delete at any time.
+
+    Raises:
+        TrainingRefused: it has deleted the checkpoint, or part of it.
+    """
+    try:
+        copy_weights(checkpoint, folder)
+        is_whole = checkpoint in checkpoints(checkpoint.parent).values()
+    except FileNotFoundError:
+        is_whole = False
+    if not is_whole:
+        raise TrainingRefused(
+            f"the run has deleted {checkpoint} meanwhile, as it has newer ones: export again"
+        )
+
+
+def copy_weights(weights: Path, folder: Path) -> None:
+    """Copies the files of a checkpoint, or of a model, that an export reads."""
+    for path in [path for pattern in _READ for path in weights.glob(pattern)]:
+        shutil.copy(path, folder / path.name)
 
 
 def write_checkpoint(
@@ -68,7 +106,7 @@ def write_checkpoint(
     Args:
         run: its folder.
         settings: of the run.
-        weights: folder of a whole model or of adapters.
+        weights: folder of a whole model or of adapters; it is changed in place.
         probe: folder of the probe's state, if the run trains one.
         out: the new folder.
         log: of the training.
@@ -83,11 +121,7 @@ def write_checkpoint(
     check_inputs({"problems": problems.digest, "base_model": base.model_digest()}, run)
     own = _probe(probe, settings)
     record = TrainingRecord(settings, problems, base, log, own is not None, last_session(run))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=out.parent) as folder:
-        copied = Path(folder) / "weights"
-        shutil.copytree(weights, copied, ignore=shutil.ignore_patterns("*.pt", "*.pth"))
-        write_policy(copied, own, record, out)
+    write_policy(weights, own, record, out)
 
 
 def _probe(checkpoint: Path, settings: RunSettings) -> Probe | None:

@@ -11,10 +11,10 @@ from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Hub, benchmarks
 from rlcm_serve.evaluation.datasets.loading import load, load_rows
 from rlcm_serve.evaluation.datasets.questions import plain_question
 from rlcm_serve.evaluation.datasets.rows import SUFFIXES, source_rows
-from rlcm_serve.evaluation.grading import Grader
+from rlcm_serve.evaluation.grading import Grader, grader_named
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems
 from training.errors import TrainingRefused
-from training.rl.settings import DataSettings, RunSettings
+from training.rl.settings import DataSettings, EvaluationSettings, RunSettings
 from training.tasks.problems import FAMILIES, Split, sample_problems
 
 GENERATED = "embedded"
@@ -59,9 +59,11 @@ def load_problems(settings: DataSettings, grader: Grader, seed: int) -> Training
     """Loads the problems that `settings` names and checks their references.
 
     Raises:
-        TrainingRefused: they cannot be loaded or have no answers; the message names the fix.
+        TrainingRefused: they cannot be loaded, have no answers, or are a benchmark with another
+            grader; the message names the fix.
     """
     try:
+        _require_grader(settings.source, grader)
         problems = _found(settings, seed)
         for problem in problems:
             grader.check_reference(problem.answer)
@@ -78,11 +80,47 @@ def load_held_out(settings: RunSettings, grader: Grader) -> TrainingProblems | N
     """
     if settings.evaluation is None:
         return None
-    source, limit = settings.evaluation.source, settings.evaluation.limit
     try:
-        return load_problems(replace(settings.data, source=source, limit=limit), grader, _HELD_OUT)
-    except TrainingRefused as error:
+        data = _held_out_data(settings.data, settings.evaluation)
+        return load_problems(data, grader, _HELD_OUT)
+    except (TrainingRefused, OSError) as error:
         raise TrainingRefused(f"[evaluation]: {error}") from error
+
+
+def _held_out_data(data: DataSettings, own: EvaluationSettings) -> DataSettings:
+    """Where held-out problems come from: `[data]`, with what `[evaluation]` sets.
+
+    A benchmark has columns of its own, so it does not take those of `[data]`.
+    """
+    shared = {} if _benchmark(own.source) else data.columns
+    return replace(
+        data,
+        source=own.source,
+        limit=own.limit,
+        columns=shared if own.columns is None else own.columns,
+        split=own.split or data.split,
+        config=own.config or data.config,
+    )
+
+
+def _require_grader(source: str, grader: Grader) -> None:
+    """Raises `TrainingRefused` if the source is a benchmark that another grader grades."""
+    benchmark = _benchmark(source)
+    if benchmark is None:
+        return
+    own = grader_named(benchmark.grader)
+    if own.name != grader.name:
+        raise TrainingRefused(
+            f"source {source!r} is graded with {benchmark.grader!r} ({own.name}), and "
+            f"training grades with {grader.name}, which would count right answers as wrong: give "
+            "problems whose answers are mathematics"
+        )
+
+
+def _benchmark(source: str) -> Benchmark | None:
+    """The benchmark that a source names, alone or as NAME=PATH; None for other sources."""
+    name, equals, _ = source.partition("=")
+    return None if equals and Path(source).exists() else benchmarks().get(name)
 
 
 def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:

@@ -181,7 +181,8 @@ def prepare(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
     set_environment()
     inputs = read_inputs(settings, grader)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
-    arguments = trl_arguments(settings, out, ranks, inputs.sequence)
+    held_out = 0 if inputs.held_out is None else len(inputs.held_out.problems)
+    arguments = trl_arguments(settings, out, ranks, inputs.sequence, held_out)
     own = {each.name: getattr(inputs, each.name) for each in fields(inputs)}
     return Prepared(**own, arguments=arguments)
 

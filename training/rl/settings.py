@@ -13,7 +13,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from training.rl.rewards.methods import Method, method_named
-from training.rl.tables import read_file, read_table, require
+from training.rl.tables import read_file, read_table, require, require_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +175,14 @@ class EvaluationSettings:
     The checkpoint with the highest accuracy is kept beside the last one.
 
     Attributes:
-        source: of the problems, as in `[data]`, whose columns, split and prompt they share.
+        source: of the problems, as in `[data]`, whose prompt they share.
         limit: maximum number of problems.
         every: steps between two evaluations, a multiple of `save_steps`.
         rollouts: of each problem.
         temperature: of their sampling.
+        columns: as in `[data]`; None: those of `[data]`, or the benchmark's own if `source` names
+            a benchmark.
+        split, config: of a data set on the hub; None: those of `[data]`.
     """
 
     source: str
@@ -187,6 +190,9 @@ class EvaluationSettings:
     every: int = 20
     rollouts: int = 4
     temperature: float = 0.6
+    columns: Mapping[str, str] | None = None
+    split: str | None = None
+    config: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +282,7 @@ class RunSettings:
             f"strength is {self.strength}, but {self.method} has no term that it weighs: leave it "
             "out, or choose another method",
         )
-        require(0 <= self.seed < _SEEDS, f"seed is {self.seed}: give 0 or more, below {_SEEDS}")
+        require_seed(self.seed)
         require(
             self.rollouts.per_prompt > 1,
             f"per_prompt is {self.rollouts.per_prompt}: a group has to have 2 or more",
@@ -379,8 +385,6 @@ def _is_address(text: str) -> bool:
         return False
 
 
-_SEEDS = 2**32
-"""NumPy takes no larger seeds."""
 _COUNTS = {
     "": ("steps", "save_steps"),
     "data": ("limit",),

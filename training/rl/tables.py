@@ -17,6 +17,8 @@ _ANY = Mapping[str, Any] | list[Any] | str | bool | int | float
 """What TOML and JSON share: no dates, which the stored settings could not hold."""
 _LARGEST = 2**63
 """Of TOML's integers."""
+_SEEDS = 2**32
+"""NumPy takes no larger seeds."""
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -107,3 +109,8 @@ def require(holds: bool, message: str) -> None:
     """Raises `TrainingRefused` with this message unless `holds`."""
     if not holds:
         raise TrainingRefused(message)
+
+
+def require_seed(seed: int) -> None:
+    """Raises `TrainingRefused` unless all generators of random numbers take this seed."""
+    require(0 <= seed < _SEEDS, f"seed is {seed}: give 0 or more, below {_SEEDS}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from training.errors import TrainingRefused
-from training.rl.checkpoint import write_checkpoint
+from training.folders import require_writable
+from training.rl.checkpoint import copy_weights, write_checkpoint
 from training.rl.folder import remembered
 from training.rl.trainer.joint_probe import PROBE_STATE
 from training.verl.overrides import CHECKPOINTS
@@ -23,8 +25,9 @@ def export_weights(run: Path, weights: Path, step: int, out: Path) -> None:
 
     Raises:
         TrainingRefused: there is no such run or checkpoint, no whole weights, or `out` is not
-            empty.
+            empty or cannot be written.
     """
+    require_writable(out)
     settings = remembered(run)
     checkpoint = run / CHECKPOINTS / f"global_step_{step}"
     if settings.forces and not (checkpoint / PROBE_STATE).exists():
@@ -37,4 +40,8 @@ def export_weights(run: Path, weights: Path, step: int, out: Path) -> None:
         )
     if out.exists() and any(out.iterdir()):
         raise TrainingRefused(f"{out} is not empty: give a new folder")
-    write_checkpoint(run, replace(settings, steps=step), weights, checkpoint, out, log=[])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=out.parent) as folder:
+        copied = Path(folder)
+        copy_weights(weights, copied)
+        write_checkpoint(run, replace(settings, steps=step), copied, checkpoint, out, log=[])

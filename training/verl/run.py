@@ -18,6 +18,7 @@ from verl.utils.config import validate_config
 
 from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
+from training.folders import alone
 from training.rl.folder import check_folder, check_inputs
 from training.rl.inputs import read_inputs
 from training.rl.settings import RunSettings
@@ -44,7 +45,8 @@ def train(
         The overrides of veRL's configuration.
 
     Raises:
-        TrainingRefused, ModelRefused: the run cannot start. Nothing has been started then.
+        TrainingRefused, ModelRefused: the run cannot start, or another process trains in `out`.
+            Nothing has been started then.
     """
     check_versions(pinned=PINNED, how="in an environment of its own: docs/guides/verl.md")
     check_for_verl(settings)
@@ -56,8 +58,9 @@ def train(
     overrides = [*hydra_overrides(inputs, out, cluster), *more]
     config = configuration(overrides)
     if not only_check:
-        write_folder(inputs, out)
-        run_ppo(config, task_runner_class=TaskRunner)
+        with alone(out):
+            write_folder(inputs, out)
+            run_ppo(config, task_runner_class=TaskRunner)
     return overrides
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from training.rl.settings import RunSettings
 from training.rl.trainer.batch import Batch, nothing_to_supervise
-from training.rl.trainer.joint_probe import JointProbe
+from training.rl.trainer.joint_probe import JointProbe, require_finite
 
 
 class Supervision:
@@ -23,19 +23,21 @@ class Supervision:
         self._settings = settings
         self.probe: JointProbe | None = None
 
-    def rewards(self, batch: Batch) -> tuple[list[float], dict[str, float]]:
+    def rewards(self, batch: Batch, step: int) -> tuple[list[float], dict[str, float]]:
         """R(y) of each rollout, and the curves of the step.
 
         Args:
             batch: with states, targets, and rollouts that are graded without a probe.
+            step: from 1.
 
         Raises:
-            TrainingRefused: none of the first rollouts has a budget.
+            TrainingRefused: the first rollouts have too few budgets, or states are NaN or infinite.
         """
         settings, method = self._settings, self._settings.chosen
         if self.probe is None and not any(batch.budgets):
             raise nothing_to_supervise(settings.budgets, max(batch.lengths))
         states = batch.states_in_order()
+        require_finite(states, _alone, step)
         probe = self._created(states[0].shape[1])
         probe.ensure_scale(states, _alone)
         loss = probe.update(*batch.points(), _alone) if settings.probe.learns_first else None

@@ -53,7 +53,7 @@ class RLCMTrainer(PPOTrainerSync):
         )
         rows = [at for at, own in enumerate(_extra_fields(batch)) if own is not None]
         rollouts = _collected(_extra_fields(batch), data[STATES].unbind())
-        rewards, curves = self.supervision.rewards(rollouts)
+        rewards, curves = self.supervision.rewards(rollouts, self.global_steps)
         metrics |= {f"rlcm/{name}": value for name, value in curves.items()}
         scores = [torch.zeros(len(own)) for own in data["response_mask"].unbind()]
         for row, reward in zip(rows, rewards, strict=True):

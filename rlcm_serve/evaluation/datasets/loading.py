@@ -27,6 +27,7 @@ _QUESTION_OF_GRADER: dict[str, Callable[[Row], PreparedProblem]] = {
     "choice": choice_question,
     "code": code_question,
 }
+"""Graders of installed packages have plain questions."""
 _FIELDS = ("problem", "answer", "id", "group", "part", "options", "context")
 
 
@@ -159,7 +160,7 @@ def _of_file(path: Path, grader: str) -> Benchmark:
         source=Generated(lambda: ()),
         grader=grader,
         rollouts=ROLLOUTS,
-        question=_QUESTION_OF_GRADER[grader],
+        question=_QUESTION_OF_GRADER.get(grader, plain_question),
     )
 
 

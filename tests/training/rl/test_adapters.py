@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from tests.training.rl.small import small_run, small_trainer
 from training.errors import TrainingRefused
+from training.rl.check import check_lora
 from training.rl.run import finish
 from training.rl.settings import LoraSettings
 
@@ -18,9 +19,10 @@ pytestmark = pytest.mark.training
 
 
 def test_without_peft_they_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = small_run(tmp_path).files
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(TrainingRefused, match="needs the package 'peft'"):
-        small_trainer(tmp_path, lora=LoraSettings())
+        check_lora(LoraSettings(), files)
 
 
 def test_they_are_trained_with_a_probe_and_merged(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import datasets
 import pyarrow as pa
@@ -12,8 +13,8 @@ import pytest
 
 from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
-from training.rl.problems import TrainingProblems, load_problems
-from training.rl.settings import DataSettings
+from training.rl.problems import TrainingProblems, load_held_out, load_problems
+from training.rl.settings import DataSettings, EvaluationSettings, RunSettings
 from training.tasks.problems import Split, split_of
 
 ROWS = [{"question": f"What is {n} + 1?", "final": str(n + 1)} for n in range(5)]
@@ -22,6 +23,13 @@ MAPPED = {"problem": "question", "answer": "final"}
 
 def found(**settings: object) -> TrainingProblems:
     return load_problems(DataSettings(**settings), grader_named("math"), seed=0)  # type: ignore[arg-type]  # tests only
+
+
+def held_out(data: DataSettings, source: str, **settings: Any) -> TrainingProblems:
+    evaluation = EvaluationSettings(source, **settings)
+    problems = load_held_out(RunSettings(data=data, evaluation=evaluation), grader_named("math"))
+    assert problems is not None
+    return problems
 
 
 def answers(problems: TrainingProblems) -> list[str]:
@@ -59,6 +67,37 @@ def test_a_hub_data_set_is_read_with_its_columns(monkeypatch: pytest.MonkeyPatch
     problems = found(source="someone/sums", columns=MAPPED, split="extra", config="small")
     assert asked == [("someone/sums", "small", "extra")]
     assert answers(problems) == ["1", "2", "3", "4", "5"]
+
+
+@pytest.mark.parametrize("source", ["logiqa", "gpqa-diamond", "livecodebench", "logiqa=a.jsonl"])
+def test_a_benchmark_that_is_not_graded_as_training_grades_is_refused(source: str) -> None:
+    with pytest.raises(TrainingRefused, match=r"is graded with '\w+' .* grades with rlcm-math"):
+        found(source=source)
+
+
+def test_held_out_problems_have_the_columns_of_the_others_or_their_own(
+    jsonl: Path, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text('{"problem": "1 + 1?", "answer": "2"}\n')
+    data = DataSettings(str(jsonl), columns=MAPPED)
+    assert answers(held_out(data, str(jsonl), limit=2)) == ["1", "2"]
+    assert answers(held_out(data, str(plain), columns={})) == ["2"]
+    assert answers(held_out(data, f"math500={plain}")) == ["2"], "a benchmark has its own"
+
+
+def test_held_out_problems_may_be_another_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def load_dataset(name: str, config: str | None, split: str, revision: str | None) -> object:
+        asked.append((name, config, split))
+        return ROWS
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    data = DataSettings("someone/sums", columns=MAPPED, config="small")
+    held_out(data, "someone/sums")
+    held_out(data, "someone/sums", split="test", config="large")
+    assert asked == [("someone/sums", "small", "train"), ("someone/sums", "large", "test")]
 
 
 def test_a_data_set_without_answers_is_refused(tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 import torch
+from accelerate.data_loader import BatchSamplerShard
 from rich.console import Console
+from torch.utils.data import BatchSampler
 
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.evaluation.grading import grader_named
@@ -23,6 +26,8 @@ from training.errors import TrainingRefused
 from training.folders import alone
 from training.rl.arguments import trl_arguments
 from training.rl.check import check_continuation
+from training.rl.checkpoint import export_checkpoint
+from training.rl.export import write_policy
 from training.rl.folder import (
     check_folder,
     check_inputs,
@@ -51,7 +56,7 @@ MISSING_REPORTER = "swanlab"
 
 
 def test_the_policy_loss_is_grpos_without_kl(tmp_path: Path) -> None:
-    chosen = trl_arguments(RunSettings(steps=3), tmp_path, ranks=4, sequence=9000)
+    chosen = trl_arguments(RunSettings(steps=3), tmp_path, ranks=4, sequence=9000, held_out=0)
     assert (chosen["loss_type"], chosen["beta"], chosen["scale_rewards"]) == ("grpo", 0.0, "group")
     assert chosen["vllm_importance_sampling_mode"] == "token_truncate"
     assert chosen["per_device_train_batch_size"] * chosen["gradient_accumulation_steps"] == 192 / 4
@@ -61,13 +66,25 @@ def test_the_policy_loss_is_grpos_without_kl(tmp_path: Path) -> None:
 def test_rollouts_that_cannot_be_shared_out_are_refused(tmp_path: Path) -> None:
     settings = replace(SMALL, policy=PolicySettings(micro_batch=3))
     with pytest.raises(TrainingRefused, match="2 prompts x 4 rollouts are 8, which 1 processes"):
-        trl_arguments(settings, tmp_path, ranks=1, sequence=100)
+        trl_arguments(settings, tmp_path, ranks=1, sequence=100, held_out=0)
+
+
+def test_ranks_share_out_every_held_out_rollout_once(tmp_path: Path) -> None:
+    evaluation = EvaluationSettings("embedded", limit=64, every=1, rollouts=2)
+    settings = replace(SMALL, evaluation=evaluation)
+    chosen = trl_arguments(settings, tmp_path, ranks=2, sequence=100, held_out=3)
+    batches = BatchSampler(range(6), chosen["per_device_eval_batch_size"], drop_last=False)
+    ranks = [BatchSamplerShard(batches, num_processes=2, process_index=rank) for rank in (0, 1)]
+    assert [list(own) for own in ranks] == [[[0, 1, 2]], [[3, 4, 5]]]
+    settings = replace(settings, evaluation=replace(evaluation, rollouts=3))
+    with pytest.raises(TrainingRefused, match="3 held-out problems x 3 rollouts are 9, which 2 pr"):
+        trl_arguments(settings, tmp_path, ranks=2, sequence=100, held_out=3)
 
 
 def test_what_has_a_place_of_its_own_is_not_set_twice(tmp_path: Path) -> None:
     settings = replace(SMALL, trainer={"beta": 0.1, "top_k": 5, "reward_weights": [1]})
     with pytest.raises(TrainingRefused, match="sets beta, reward_weights, which"):
-        trl_arguments(settings, tmp_path, ranks=1, sequence=100)
+        trl_arguments(settings, tmp_path, ranks=1, sequence=100, held_out=0)
 
 
 def test_what_the_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
@@ -277,6 +294,50 @@ def test_a_run_that_has_ended_is_not_trained_again(
     assert not (out / "model.safetensors").exists(), "a folder that is whole stays as it is"
 
 
+@pytest.fixture
+def run_with_checkpoint(tmp_path: Path, problems: DataSettings) -> Path:
+    """A run whose checkpoint also holds the optimizer's state."""
+    settings, out = replace(SMALL, method="grpo", data=problems), tmp_path / "run"
+    checkpoint = finished(out, settings)
+    for name in ("optimizer.bin", "pytorch_model_fsdp.bin"):
+        (checkpoint / name).write_bytes(b"large")
+    with grader_named("math") as grader:
+        remember(settings, read_inputs(settings, grader).digests, out)
+    return out
+
+
+def test_an_export_copies_only_what_it_reads(
+    tmp_path: Path, run_with_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[str] = []
+
+    def watched(weights: Path, *rest: Any) -> None:
+        copied.extend(sorted(own.name for own in weights.iterdir()))
+        write_policy(weights, *rest)
+
+    monkeypatch.setattr("training.rl.checkpoint.write_policy", watched)
+    assert export_checkpoint(run_with_checkpoint, "last", tmp_path / "exported") == 1
+    assert copied == ["config.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["chosen_checkpoint", "shutil.copy"])
+def test_a_checkpoint_that_the_run_deletes_meanwhile_is_exported_again(
+    tmp_path: Path, run_with_checkpoint: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Before anything is copied, and after the first file."""
+    before = resolve_name(f"training.rl.checkpoint:{name}")
+
+    def deleted_after(*args: Any) -> Any:
+        found = before(*args)
+        shutil.rmtree(run_with_checkpoint / "checkpoints/checkpoint-1")
+        return found
+
+    monkeypatch.setattr(f"training.rl.checkpoint.{name}", deleted_after)
+    with pytest.raises(TrainingRefused, match=r"has deleted .*checkpoint-1 meanwhile, .* again"):
+        export_checkpoint(run_with_checkpoint, "last", tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
 def test_a_second_start_of_a_run_is_refused(tmp_path: Path, problems: DataSettings) -> None:
     settings, out = replace(SMALL, method="grpo", data=problems), tmp_path / "run"
     with alone(out), pytest.raises(TrainingRefused, match=r"another process trains in .*run: wait"):
@@ -417,6 +478,18 @@ def problems(tmp_path: Path) -> DataSettings:
         (
             {"evaluation": EvaluationSettings("none.jsonl")},
             r"\[evaluation\]: \[data\] source 'none.jsonl'",
+        ),
+        (
+            {"evaluation": EvaluationSettings("logiqa")},
+            r"\[evaluation\]: .* 'logiqa' is graded with 'choice'",
+        ),
+        (
+            {"trainer": {"num_iterations": 2}, "save_steps": 1, "steps": 2},
+            r"num_iterations is 2, which does not divide save_steps \(1\)",
+        ),
+        (
+            {"trainer": {"num_iterations": 2}, "save_steps": 2, "steps": 3},
+            r"does not divide steps \(3\), .*: give a multiple of 2 as steps",
         ),
     ],
 )

@@ -80,20 +80,22 @@ def test_the_policys_step_is_that_of_the_other_trainer(inputs: RunInputs) -> Non
 
 
 def step() -> Batch:
-    """Two rollouts with two budgets each, whose states lie along the target."""
-    targets = [(0.0, 1.0), (0.0, 0.0)]
+    """16 rollouts with two budgets each, whose states lie along the target."""
+    targets: list[tuple[float, ...]] = [(0.0, float(row % 2 == 0)) for row in range(16)]
+    budgets: list[tuple[int, ...]] = [(3, 6) for _ in targets]
     states = {
-        row: torch.tensor([*own, 0.5])[:, None].repeat(1, 4) + row / 10
+        row: torch.tensor([*own, 0.5])[:, None].repeat(1, 4) + row % 2 / 10
         for row, own in enumerate(targets)
     }
     graded = [GradedRollout(own[-1] == 1, target_B=own) for own in targets]
-    return Batch([[], []], [[], []], [9, 9], [(3, 6), (3, 6)], [], targets, states, graded)
+    none: list[list[int]] = [[] for _ in targets]
+    return Batch(none, none, 16 * [9], budgets, [], targets, states, graded)
 
 
 def test_the_reward_is_the_methods_over_the_probes_readings() -> None:
     settings = replace(SMALL, strength=0.5, probe=ProbeSettings(width=4))
     supervision, batch = Supervision(settings), step()
-    rewards, curves = supervision.rewards(batch)
+    rewards, curves = supervision.rewards(batch, 1)
     expected = []
     for own in batch.graded:
         low, high = own.confidence_B
@@ -106,18 +108,28 @@ def test_the_reward_is_the_methods_over_the_probes_readings() -> None:
 
 def test_first_rollouts_without_a_budget_end_the_run() -> None:
     batch = step()
-    batch.budgets, batch.targets = [(), ()], [(), ()]
+    batch.budgets, batch.targets = [() for _ in range(16)], [() for _ in range(16)]
     with pytest.raises(TrainingRefused, match="the longest of the first rollouts has 9 tokens"):
-        Supervision(SMALL).rewards(batch)
+        Supervision(SMALL).rewards(batch, 1)
+
+
+def test_states_that_are_no_numbers_end_the_run_before_the_probe_learns() -> None:
+    supervision, batch = Supervision(SMALL), step()
+    supervision.rewards(step(), 1)
+    batch.states[1][0, 0] = torch.nan
+    with pytest.raises(TrainingRefused, match="states of 1 rollouts in step 2 are NaN or infinite"):
+        supervision.rewards(batch, 2)
+    assert supervision.probe is not None
+    assert all(own.isfinite().all() for own in supervision.probe.parameters())
 
 
 @pytest.mark.parametrize("learns_first", [True, False])
 def test_the_probe_learns_before_or_after_rewards_read_it(learns_first: bool) -> None:
     probe = ProbeSettings(width=4, learns_first=learns_first, learning_rate=0.1, updates=20)
     supervision, untrained = Supervision(replace(SMALL, probe=probe)), step()
-    supervision.rewards(untrained)
+    supervision.rewards(untrained, 1)
     again = Supervision(replace(SMALL, probe=replace(probe, updates=1, learning_rate=1e-9)))
     first = step()
-    again.rewards(first)
+    again.rewards(first, 1)
     same = untrained.graded[0].confidence_B == pytest.approx(first.graded[0].confidence_B, abs=1e-4)
     assert same is not learns_first

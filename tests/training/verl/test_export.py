@@ -34,6 +34,10 @@ def test_merged_weights_and_the_probe_become_a_folder_for_the_service(
     with pytest.raises(TrainingRefused, match="merge those of the checkpoint first"):
         export_weights(run, checkpoint, 2, out)
 
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainingRefused, match="file is a file: give a folder"):
+        export_weights(run, merged, 2, tmp_path / "file")
+
     export_weights(run, merged, 2, out)
     assert ModelFiles.read(out).model_digest() == inputs.files.model_digest()
     hidden = torch.randn(4, inputs.files.hidden_size)

@@ -10,9 +10,11 @@ import pytest
 from rlcm_serve.evaluation.grading import grader_named
 from tests.training.verl.conftest import config_of, inputs_of
 from training.errors import TrainingRefused
+from training.folders import alone
 from training.rl.inputs import RunInputs
 from training.rl.settings import EvaluationSettings
-from training.verl.run import configuration
+from training.verl.overrides import Cluster
+from training.verl.run import configuration, train
 
 pytestmark = pytest.mark.verl
 
@@ -42,6 +44,20 @@ def test_held_out_problems_are_verls_validation(tmp_path: Path) -> None:
     val = config.actor_rollout_ref.rollout.val_kwargs
     assert (config.trainer.test_freq, val.n, val.temperature, val.do_sample) == (1, 4, 0.5, True)
     assert Path(config.data.val_files).name == "held-out.parquet"
+
+
+def test_a_second_start_of_a_run_is_refused(
+    inputs: RunInputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("training.verl.run.run_ppo", lambda config, **_: started.append(config))
+    out, cluster = tmp_path / "run", Cluster(nodes=1, gpus=1)
+    with alone(out), pytest.raises(TrainingRefused, match=r"another process trains in .*run: wait"):
+        train(inputs.settings, out, cluster, [], only_check=False)
+    assert not started
+    assert not (out / "settings.json").exists()
+    train(inputs.settings, out, cluster, [], only_check=False)
+    assert len(started) == 1
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,12 @@ def trainer_of(folder: Path, **changes: Any) -> RLCMTrainer:
     trainer = RLCMTrainer(config_of(inputs, folder / "run"))
     trainer.actor_rollout_wg = Workers(inputs)
     trainer.tokenizer = inputs.tokenizer
+    trainer.global_steps = 1
     return trainer
 
 
-TARGETS = [(0.0, 1.0), (0.0, 0.5), (1.0, 1.0), (0.0, 0.0)]
+BUDGETS = list(range(2, 18, 2))
+TARGETS = [(0.0,) * 4 + (1.0,) * 4, (0.0,) * 4 + (0.5,) * 4, (1.0,) * 8, (0.0,) * 8]
 RIGHT = [True, False, True, False]
 
 
@@ -99,7 +101,7 @@ def submitted(name: str, filling: int = 0) -> KVBatchMeta:
                 "rollout_log_probs": torch.zeros(len(response)) - 1.0,
                 "rm_scores": scores * is_real,
                 "extra_fields": {
-                    FORCED: {"length": len(response) - 2, "budgets": [8, 16], "forced": []},
+                    FORCED: {"length": len(response) - 2, "budgets": BUDGETS, "forced": []},
                     "reward_extra_info": {"acc": 1.0, "graded": asdict(graded)},
                 },
             }

@@ -18,6 +18,9 @@ from training.rl.settings import ProbeSettings
 PROBE_STATE = "probe.pt"
 """The probe's file in a checkpoint: what `JointProbe.whole_state` returns."""
 
+LEAST_CUTS = 32
+"""Of the first rollouts of all ranks, to take the scale of states from."""
+
 Sum = Callable[[Tensor], Tensor]
 """The sum of a tensor over all ranks."""
 
@@ -79,9 +82,22 @@ class JointProbe(nn.Module):
         Args:
             states: by rollout, shape (budgets + 1, hidden): at its budgets, then at its end. The
                 budgets count.
+
+        Raises:
+            TrainingRefused: on all ranks, if all of them have fewer than `LEAST_CUTS` budgets. A
+                scale from so few would stay for the whole run, and later states would be far off.
         """
-        if not self.is_scaled:
-            self.scale_to(torch.cat([own[:-1] for own in states]), over_ranks)
+        if self.is_scaled:
+            return
+        hidden_NH = torch.cat([own[:-1] for own in states])
+        count = _count(hidden_NH, over_ranks)
+        if count < LEAST_CUTS:
+            raise TrainingRefused(
+                f"the first rollouts have {count} budgets together, and the probe needs "
+                f"{LEAST_CUTS} to learn the scale of the model's states: lower interval (or give "
+                "more fractions) in [budgets], or raise prompts or per_prompt in [rollouts]"
+            )
+        self.scale_to(hidden_NH, over_ranks)
 
     def forward(self, hidden_NH: Tensor) -> Tensor:
         """Log-odds of the confidence, shape (N,); without dropout."""
@@ -190,6 +206,27 @@ def check_state(state: Mapping[str, Any], settings: ProbeSettings) -> None:
         )
 
 
-def _count(target_N: Tensor, over_ranks: Sum) -> int:
+def require_finite(states: Sequence[Tensor], over_ranks: Sum, step: int) -> None:
+    """Checks that a probe can read the states of a step.
+
+    A number that is none would make the probe's weights NaN for good, and rewards without it.
+
+    Args:
+        states: by rollout; at least one.
+        step: from 1, for the message.
+
+    Raises:
+        TrainingRefused: on all ranks, if states of any are NaN or infinite.
+    """
+    broken = torch.tensor(float(sum(not own.isfinite().all() for own in states)))
+    if count := int(over_ranks(broken.to(states[0].device))):
+        raise TrainingRefused(
+            f"states of {count} rollouts in step {step} are NaN or infinite, so no probe can read "
+            "them: the policy has diverged, or its numbers overflow; start again with a smaller "
+            "learning_rate in [policy], or, with `rlcm train rl`, with bf16 = false"
+        )
+
+
+def _count(rows_N: Tensor, over_ranks: Sum) -> int:
     """The cuts of all ranks."""
-    return int(over_ranks(torch.tensor(float(len(target_N)), device=target_N.device)))
+    return int(over_ranks(torch.tensor(float(len(rows_N)), device=rows_N.device)))

@@ -29,7 +29,7 @@ from training.rl.trainer.colocated import awake, brief
 from training.rl.trainer.epochs import ResumableSampler
 from training.rl.trainer.forced_answers import in_batches
 from training.rl.trainer.grading import RolloutGrader
-from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe
+from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe, require_finite
 from training.rl.trainer.passes import Pass, dealt_by_length, passes, trimmed
 from training.rl.trainer.positions import count_from_the_prompt
 from training.rl.trainer.recipe import Recipe
@@ -273,22 +273,9 @@ class RLCMTrainer(GRPOTrainer):
         if not batch.states:
             self._read_states(batch)
         states = batch.states_in_order()
-        self._require_finite(states)
+        require_finite(states, self._over_ranks, self.state.global_step + 1)
         probe.ensure_scale(states, self._over_ranks)
         return states
-
-    def _require_finite(self, states: Sequence[Tensor]) -> None:
-        """Raises `TrainingRefused` on all ranks if states of any are no numbers.
-
-        One of them would make the probe's weights NaN for good, and rewards without it.
-        """
-        broken = torch.tensor(float(sum(not own.isfinite().all() for own in states)))
-        if count := int(self._over_ranks(broken.to(self.accelerator.device))):
-            raise TrainingRefused(
-                f"states of {count} rollouts in step {self.state.global_step + 1} are NaN or "
-                "infinite, so no probe can read them: the policy has diverged, or its numbers "
-                "overflow; start again with a smaller learning_rate in [policy], or bf16 = false"
-            )
 
     def _update_probe(self, batch: Batch) -> None:
         """Trains the probe on the step's cuts; not during an evaluation."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rlcm_serve.answers.grading.base import KeyedGrader
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.datasets.loading import load
 from rlcm_serve.evaluation.datasets.questions import BOXED
@@ -24,6 +25,21 @@ COUNTS = {
     "gsm8k": 1319,
 }
 ROWS = [{"id": f"p{n}", "problem": f"{n} + 1?", "answer": str(n + 1)} for n in range(5)]
+
+
+class Lengths(KeyedGrader):
+    """A grader of an installed package: answers of the same length are the same."""
+
+    name = f"{__name__}:Lengths 1"
+
+    def check_reference(self, reference: str) -> None:
+        pass
+
+    def is_right(self, answer: str, reference: str) -> bool:
+        return self.key(answer) == self.key(reference)
+
+    def key(self, answer: str) -> str:
+        return str(len(answer))
 
 
 def write_jsonl(path: Path, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -278,3 +294,9 @@ def test_a_benchmark_keeps_its_grader(tmp_path: Path) -> None:
     assert load(path, grader="exact").grader.name == "exact 1"
     with pytest.raises(RequestRefused, match="is not a grader"):
         load(path, grader="maths")
+
+
+def test_a_file_is_graded_by_a_grader_of_an_installed_package(tmp_path: Path) -> None:
+    loaded = load(write_jsonl(tmp_path / "own.jsonl", ROWS), grader=f"{__name__}:Lengths")
+    assert loaded.problems[0].problem == "0 + 1?"
+    assert loaded.grader.grade([("7", "1"), ("77", "1")]) == [True, False]

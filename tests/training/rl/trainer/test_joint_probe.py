@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from training.errors import TrainingRefused
 from training.rl.settings import ProbeSettings
-from training.rl.trainer.joint_probe import JointProbe
+from training.rl.trainer.joint_probe import LEAST_CUTS, JointProbe
 
 HIDDEN = 8
 
@@ -51,6 +52,24 @@ def test_inputs_are_scaled_once() -> None:
     assert probe.is_scaled
     torch.testing.assert_close(probe.mean_H, hidden.mean(0), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(probe.scale_H, hidden.std(0, correction=0) + 1e-3)
+
+
+def test_too_few_first_cuts_of_all_ranks_are_refused() -> None:
+    hidden, _ = planted(LEAST_CUTS)
+    rollouts = torch.split(hidden, LEAST_CUTS // 4)
+    states = [torch.cat([own, own[-1:]]) for own in rollouts]  # and the ends
+    probe, two = fresh(), fresh()
+    with pytest.raises(TrainingRefused, match=r"have 24 budgets together, .* lower interval"):
+        probe.ensure_scale(states[1:], alone)
+    assert not probe.is_scaled
+    probe.ensure_scale(states, alone)
+    other = fresh()
+    other.scale_to(hidden, alone)
+    assert torch.equal(probe.mean_H, other.mean_H)
+    assert torch.equal(probe.scale_H, other.scale_H)
+    probe.ensure_scale(states[:1], alone)  # those of a later step
+    two.ensure_scale(states[:2], lambda values: 2 * values)
+    assert two.is_scaled
 
 
 def test_the_services_probe_is_the_same_function() -> None:
