@@ -228,7 +228,7 @@ def test_a_policy_whose_probe_the_service_cannot_read_is_exported_without_one(
     finish(trainer, prepared, tmp_path)
     assert not (tmp_path / PROBE_FOLDER).exists()
     assert json.loads((tmp_path / "training.json").read_text())["has_probe"] is False
-    assert "train one" in (tmp_path / "README.md").read_text()
+    assert "`rlcm train probe` makes one" in (tmp_path / "README.md").read_text()
 
 
 def test_c2gspgs_policy_gradient_is_grpos(tmp_path: Path) -> None:
