@@ -1,10 +1,19 @@
-"""What to give instead of a wrong value, in plain words: pydantic's own name types of Python."""
+"""Wrong values: what a message shows of them, and what to give instead, in plain words.
+
+Pydantic's own words name types of Python.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import Repr
 from typing import Any
 
+_LONGEST_VALUE = 80
+_REPR = Repr()
+"""Leaves out what is cut off anyway: a value may be as long as the body that it came in."""
+_REPR.maxlist = _REPR.maxdict = _LONGEST_VALUE
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 3 * _LONGEST_VALUE
 _NUMBER, _WHOLE, _SWITCH = "give a number", "give a whole number", "give true or false"
 _OBJECT, _LIST, _TEXT = "give a JSON object", "give a list", "give a text"
 
@@ -40,6 +49,16 @@ _REMEDIES = {
     "union_tag_not_found": "give {discriminator}",
 }
 """By the type of pydantic's error; its context fills in the limits."""
+
+
+def shown(value: object) -> str:
+    """A value from the input, for an error message: its first 80 characters."""
+    return cut(_REPR.repr(value))
+
+
+def cut(text: str) -> str:
+    """The first 80 characters of a text that may quote the input."""
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 def remedy_of(found: Mapping[str, Any]) -> str:

@@ -12,12 +12,12 @@ from rlcm_serve.aggregation.rollouts import (
     MOST_ROLLOUTS,
     Places,
     column,
-    shown,
     too_many,
     without_answer,
 )
 from rlcm_serve.aggregation.rules import Rule, VoteOptions, kept
 from rlcm_serve.aggregation.texts import Read, Texts
+from rlcm_serve.wrong_values import shown
 
 UNIT = 2**40
 """A weight of 1. As in `calibration.policy.voting`, sums do not depend on the order."""

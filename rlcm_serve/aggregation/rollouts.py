@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from reprlib import Repr
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.wrong_values import shown
 
 # 64-bit offsets: the texts of a batch may exceed 2 GiB.
 SCHEMA = pa.schema(
@@ -27,21 +27,6 @@ row number in the input."""
 
 MOST_ROLLOUTS = 2**20
 """Most rollouts of one problem: sums of this many multiples of 2**-40 are exact in 64 bits."""
-_LONGEST_VALUE = 80
-_REPR = Repr()
-"""Leaves out what is cut off anyway: a value may be as long as the body that it came in."""
-_REPR.maxlist = _REPR.maxdict = _LONGEST_VALUE
-_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 3 * _LONGEST_VALUE
-
-
-def shown(value: object) -> str:
-    """A value from the input, for an error message: its first 80 characters."""
-    return cut(_REPR.repr(value))
-
-
-def cut(text: str) -> str:
-    """The first 80 characters of a text that may quote the input."""
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 class Places:

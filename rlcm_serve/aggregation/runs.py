@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rlcm_serve.aggregation.rollouts import MOST_ROLLOUTS, Places, shown, too_many
+from rlcm_serve.aggregation.rollouts import MOST_ROLLOUTS, Places, too_many
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.wrong_values import shown
 
 
 class Runs:

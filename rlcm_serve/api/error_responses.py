@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from reprlib import Repr
 from typing import Any, Self
 
 from fastapi import FastAPI, Request, Response
@@ -51,7 +50,7 @@ from rlcm_serve.errors import (
     WorkerFailed,
 )
 from rlcm_serve.telemetry.logs import add_fields
-from rlcm_serve.wrong_values import remedy_of
+from rlcm_serve.wrong_values import cut, remedy_of, shown
 
 MEDIA_TYPE = "application/problem+json"
 OPENAI_PREFIX = "/v1/"
@@ -63,11 +62,6 @@ MOST_ERRORS = 20
 LONGEST_IDLE = 60
 """Seconds for which a client that has to wait may keep its connection; shorter than the server's
 limit on idle connections."""
-_LONGEST_VALUE = 80
-_REPR = Repr()
-"""Leaves out what is cut off anyway: a value may be a megabyte long."""
-_REPR.maxlist = _REPR.maxdict = _LONGEST_VALUE
-_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 3 * _LONGEST_VALUE
 MEANING = {
     400: "The request could not be parsed.",
     401: "The API key is missing or wrong.",
@@ -354,14 +348,10 @@ def _field_error(found: Mapping[str, Any]) -> dict[str, str]:
     # The input is what surrounds the fault, or no matter.
     if is_malformed or found["type"] in ("value_error", "missing", UNKNOWN):
         return {"field": name, "message": message}
-    return {"field": name, "value": _cut(_REPR.repr(found["input"])), "message": message}
+    return {"field": name, "value": shown(found["input"]), "message": message}
 
 
 def _named(place: Sequence[str | int]) -> str:
     """The place of a value in the body, such as `messages[0].content`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in place)
+    parts = (f"[{part}]" if isinstance(part, int) else f".{cut(part)}" for part in place)
     return "".join(parts).removeprefix(".") or "body"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -25,15 +25,14 @@ def extending(
     earlier = list(_line(store, str(asked.extends)))
     _require_extensible(earlier[0])
     request = replace(earlier[0].request, extends=asked.extends, activate=asked.activate)
-    begun = store.problems(earlier[-1])
-    if request.groups_of(problems) is not None and request.groups_of(begun) is None:
+    counted = [store.problems(job) for job in earlier]
+    if request.groups_of(problems) is not None and request.groups_of(counted[-1]) is None:
         raise RequestRefused(
             "data",
             f"the problems come in groups, and those of job {asked.extends} do not: give problems "
             "that are drawn one by one",
         )
-    counted = [one for job in earlier for one in store.problems(job)]
-    known = {key for one in counted for key in _keys(one)}
+    known = {key for of_job in counted for one in of_job for key in _keys(one)}
     again = [one for one in problems if known & set(_keys(one))]
     if again:
         raise RequestRefused(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from rlcm_serve.aggregation.rollouts import ITEMS, Places, cut, shown
+from rlcm_serve.aggregation.rollouts import ITEMS, Places
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.wrong_values import cut, shown
 
 _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "problem_id": ((str,), "give a string"),

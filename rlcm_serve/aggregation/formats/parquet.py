@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 
 from rlcm_serve.aggregation.formats.explaining import unknown_remedy
 from rlcm_serve.aggregation.results import OUTPUT
-from rlcm_serve.aggregation.rollouts import SCHEMA, cut, shown
+from rlcm_serve.aggregation.rollouts import SCHEMA
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.wrong_values import cut, shown
 
 _ROWS = 65_536
 _REQUIRED = ("problem_id", "answer")
