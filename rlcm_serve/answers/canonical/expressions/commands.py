@@ -12,7 +12,8 @@ from rlcm_serve.answers.canonical.expressions.numerals import number
 from rlcm_serve.answers.canonical.text.tokens import Unreadable
 from rlcm_serve.answers.canonical.text.vocabulary import FUNCTIONS, GREEK
 
-_MP_NAME = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "ln": "log"}
+_INVERTIBLE = ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")
+_MP_NAME = {"ln": "log"} | {f"arc{name}": f"a{name}" for name in _INVERTIBLE}
 
 
 class CommandParser(TokenCursor, ABC):
@@ -85,6 +86,8 @@ class CommandParser(TokenCursor, ABC):
                 exponent = self._script()
         argument = self._function_argument()
         if exponent == -1:
+            if name not in _INVERTIBLE:
+                raise Unreadable(f"the inverse of {name}")
             name, exponent = f"arc{name}", 1
         if name == "lg":
             base = 10

@@ -203,9 +203,10 @@ def digits(value: Value) -> str:
 
 def digits_of(real: tuple[int, int], imaginary: tuple[int, int]) -> str:
     """The same for parts that are mantissas and exponents of two, of any size."""
-    top = max(
+    sizes = (
         mantissa.bit_length() + exponent for mantissa, exponent in (real, imaginary) if mantissa
     )
+    top = max(sizes, default=0)
     texts = [
         _shortened(mantissa, exponent)
         if mantissa and mantissa.bit_length() + exponent > top - 200

@@ -207,6 +207,7 @@ class ExpressionParser(CommandParser):
             return self._command(text)
         for name in ("sqrt", "pi"):
             if text.startswith(name) and len(text) < len(name) + 2:
+                self._skipped = 0
                 self._at += 1
                 return ex.product(self._command(name), *map(_letter, text[len(name) :]))
         if len(text) > 1 and not _is_product_of_letters(text):

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from rlcm_serve.answers.canonical import reading
 from rlcm_serve.answers.canonical.form import Form
-from rlcm_serve.answers.canonical.reading import canonical
+from rlcm_serve.answers.canonical.reading import canonical, equal_if_canonical
+from rlcm_serve.answers.canonical.text.vocabulary import COMMANDS, FUNCTIONS
 from tests.rlcm_serve.answers.canonical.pairs import read_pairs
 
 ANSWERS = sorted({text for pair in read_pairs() for text in (pair.answer, pair.other)})
 PIECES = sorted(
     {piece for answer in ANSWERS for piece in re.findall(r"\\[A-Za-z]+|\d+|[A-Za-z]+|.", answer)}
+    | {f"\\{name}" for name in COMMANDS}
+    | {"^{-1}", "x^{5000}", "0", "pir", "pix"}
 )
 HOSTILE = {
     "currencies": "£" * 1900,
@@ -97,6 +100,27 @@ def test_a_hostile_answer_is_read_at_once(name: str) -> None:
         start = time.process_time()
         read(text)
         assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_inverse_of_a_function_is_read_without_an_error(name: str) -> None:
+    inverse = read(rf"\{name}^{{-1}}(2)")
+    assert (inverse is None) == (name in ("exp", "ln", "log", "lg") or name.startswith("a"))
+
+
+def test_inverse_functions_have_their_values() -> None:
+    assert equal_if_canonical(r"\cot^{-1}(1)", r"\frac{\pi}{4}")
+    assert equal_if_canonical(r"\sec^{-1}(2)", r"\frac{\pi}{3}")
+    assert equal_if_canonical(r"\sinh^{-1}(x)", r"\sinh^{-1} x")
+
+
+@pytest.mark.parametrize("zero", ["x^{5000}-x^{5000}", r"0\cdot x^{5000}"])
+def test_a_large_power_that_vanishes_is_zero(zero: str) -> None:
+    assert read(zero) == read("0")
+
+
+def test_letters_after_pi_are_read_without_an_error() -> None:
+    assert read("1/3pir^2h") is not None
 
 
 @settings(max_examples=1000)
