@@ -259,7 +259,9 @@ class CalibrationJobs:
         while True:
             self._posted.clear()
             try:
-                if (job := await self._next()) is not None:
+                job = await self._next()
+                self._runner.trouble = None
+                if job is not None:
                     await self._run(job)
                     continue
                 has_failed = False

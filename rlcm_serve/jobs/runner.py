@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -92,7 +92,6 @@ class JobRunner:
             DatabaseRefused: the database cannot be reached; the job keeps its state.
         """
         self.pace = Pace()
-        self.trouble = None
         try:
             if job.state is not JobState.FITTING:
                 await self._record(job)
@@ -252,12 +251,12 @@ class JobRunner:
         add, origin = self._certificates.add, f"{JOB}{job.id}"
         made = [certificate for certificate, _ in fitted.made]
         for certificate, report in fitted.made:
-            await self._threads.write(add, certificate, origin, report, recomputed=True)
+            await self._patiently(add, certificate, origin, report, recomputed=True)
             for line in _verdicts(certificate):
                 await self._log(job, line)
         of_kinds = {one.about: one.id for one in made if one.about is not None}
         if of_kinds:
-            await self._threads.write(self.jobs.keep_of_kinds, job, of_kinds)
+            await self._patiently(self.jobs.keep_of_kinds, job, of_kinds)
         if not (job.request.activate and await self._activate(job, made)):
             await self._move_on(job, JobState.FITTING, JobState.DONE, certificate=made[0].id)
 
@@ -280,7 +279,10 @@ class JobRunner:
         lines = [f"{_named(one)} {one.id} is active" for one in made]
         finish = partial(self.jobs.finish, job=job, certificate=made[0].id, lines=lines)
         try:
-            await activate(self._certificates, self._service, [one.id for one in made], finish)
+            ids = [one.id for one in made]
+            await self._until_written(
+                partial(activate, self._certificates, self._service, ids, finish)
+            )
         except (CertificateMismatch, SignatureRefused, NotRestoring, NotReady, EngineDead) as error:
             await self._log(job, f"not activated: {error}")
             return False
@@ -289,22 +291,25 @@ class JobRunner:
     async def _move_on(
         self, job: Calibration, before: JobState, after: JobState, **values: str
     ) -> None:
-        if not await self._threads.write(self.jobs.move, job, (before,), after, **values):
+        if not await self._patiently(self.jobs.move, job, (before,), after, **values):
             raise Conflict(f"calibration {job.id} is no longer {before}")
 
     async def _fail(self, job: Calibration, error: Exception) -> None:
         under_way = (JobState.RECORDING, JobState.FITTING)
         reason = str(error)
-        if await self._threads.write(self.jobs.move, job, under_way, JobState.FAILED, error=reason):
+        if await self._patiently(self.jobs.move, job, under_way, JobState.FAILED, error=reason):
             await self._log(job, f"failed: {reason}")
 
     async def _patiently(
         self, work: Callable[P, Result], /, *args: P.args, **named: P.kwargs
     ) -> Result:
         """Writes once the database allows it: what is to be written took long to compute."""
+        return await self._until_written(partial(self._threads.write, work, *args, **named))
+
+    async def _until_written(self, write: Callable[[], Awaitable[Result]]) -> Result:
         while True:
             try:
-                written = await self._threads.write(work, *args, **named)
+                written = await write()
             except DatabaseRefused as error:
                 self.note_trouble(error)
                 await asyncio.sleep(RETRY)
@@ -320,7 +325,7 @@ class JobRunner:
 
     async def _log(self, job: Calibration, text: str) -> None:
         async with self._logging:
-            await self._threads.write(self.jobs.log, job, text)
+            await self._patiently(self.jobs.log, job, text)
 
 
 async def check_problems(recorder: Recorder, problems: list[LabelledProblem]) -> None:

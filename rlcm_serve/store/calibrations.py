@@ -452,7 +452,7 @@ def _move(
         times["finished"] = now
     found = session.execute(
         update(CalibrationRow)
-        .where(CalibrationRow.number == job.number, CalibrationRow.state.in_(before))
+        .where(CalibrationRow.id == job.id, CalibrationRow.state.in_(before))
         .values(state=after, **values, **times)
         .returning(CalibrationRow.number)
     )

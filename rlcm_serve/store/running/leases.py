@@ -7,7 +7,10 @@ from now was taken before the clock was set back. It has ended.
 
 from __future__ import annotations
 
+import json
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import ColumnElement, and_, delete, exists, not_, or_, select, update
 
@@ -47,24 +50,26 @@ class Leases:
             )
 
     def has_busy_engine(self, job: Calibration) -> bool:
-        """Whether a process runs another job that was posted to the same engine."""
-        fingerprint = select(CalibrationRow.fingerprint).where(CalibrationRow.number == job.number)
+        """Whether a process with the job's model and probe runs another job, under any profile."""
+        if job.fingerprint is None:
+            return False
+        engine = _engine_of(job.fingerprint.to_json())
         with self._database.reading() as session:
-            alike = (
-                select(LeaseRow.job)
-                .join(CalibrationRow, CalibrationRow.number == LeaseRow.job)
+            running = (
+                select(CalibrationRow.fingerprint)
+                .join(LeaseRow, LeaseRow.job == CalibrationRow.number)
                 .where(
                     self._is_held(self._database.now(session)),
-                    CalibrationRow.fingerprint == fingerprint.scalar_subquery(),
+                    CalibrationRow.fingerprint.is_not(None),
                 )
             )
-            return bool(session.scalar(select(alike.exists())))
+            return any(_engine_of(json.loads(one)) == engine for one in session.scalars(running))
 
     def claim(self, job: Calibration) -> bool:
         """Takes a job. False if it has ended, or another process runs it."""
         with self._database.session() as session:
             # Processes that claim at the same moment take turns at this row.
-            row = select(CalibrationRow.state).where(CalibrationRow.number == job.number)
+            row = select(CalibrationRow.state).where(CalibrationRow.id == job.id)
             if session.scalar(row.with_for_update()) not in UNFINISHED:
                 return False
             now = self._database.now(session)
@@ -76,9 +81,7 @@ class Leases:
 
     def renew(self, job: Calibration) -> bool:
         """Keeps a job. False if it has ended, or another process has taken it over."""
-        runs = exists().where(
-            CalibrationRow.number == LeaseRow.job, CalibrationRow.state.in_(UNFINISHED)
-        )
+        runs = exists().where(CalibrationRow.id == job.id, CalibrationRow.state.in_(UNFINISHED))
         with self._database.session() as session:
             renewed = session.execute(
                 update(LeaseRow)
@@ -96,3 +99,8 @@ class Leases:
 
     def _is_held(self, now: float) -> ColumnElement[bool]:
         return and_(LeaseRow.until > now, LeaseRow.until <= now + 2 * self.seconds)
+
+
+def _engine_of(fingerprint: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What no profile changes: a process serves one model with one probe."""
+    return tuple(fingerprint[part] for part in ("model", "probe", "tokenizer"))

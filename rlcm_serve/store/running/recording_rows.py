@@ -43,18 +43,19 @@ class RecordingRows:
         """Stores a recording, unless its key is already stored.
 
         Raises:
-            Conflict: the job has stopped recording.
+            Conflict: the job has stopped recording, or was deleted.
         """
         slim = replace(recording, prompt=(), tokens=())
         with self._database.session() as session:
             # Locks out a cancellation of the job; SQLite has only one writer anyway.
             state = session.scalar(
                 select(CalibrationRow.state)
-                .where(CalibrationRow.number == self._job.number)
+                .where(CalibrationRow.id == self._job.id)
                 .with_for_update(read=True)
             )
             if state != JobState.RECORDING:
-                raise Conflict(f"calibration {self._job.id} is {state}: it records nothing more")
+                now = "was deleted" if state is None else f"is {state}"
+                raise Conflict(f"calibration {self._job.id} {now}: it records nothing more")
             session.execute(
                 self._database.insert(RecordingRow)
                 .values(

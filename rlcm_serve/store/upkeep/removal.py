@@ -1,11 +1,13 @@
 """Deletes calibration jobs and what they recorded, in short transactions.
 
 Other writes take turns with them. Deletion that was interrupted continues when it is asked again.
+A job that another process has deleted stays so: in SQLite, another job may have its number by now.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
 
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
@@ -32,7 +34,7 @@ async def delete_recordings(database: Database, job: Calibration) -> None:
         DatabaseRefused: the database cannot be written; a part may be deleted.
     """
     for first in range(0, job.n_problems, AT_ONCE):
-        await database.threads.write(_delete_problems, database, job.number, first)
+        await database.threads.write(_delete_problems, database, job, first)
 
 
 async def delete_job(database: Database, job: Calibration) -> None:
@@ -42,29 +44,37 @@ async def delete_job(database: Database, job: Calibration) -> None:
         DatabaseRefused: the database cannot be written; a part may be deleted.
     """
     await delete_recordings(database, job)
-    await database.threads.write(_delete_row, database, job.number)
+    await database.threads.write(_delete_row, database, job)
 
 
-def _delete_problems(database: Database, job: int, first: int) -> None:
-    last = first + AT_ONCE - 1
+def _delete_problems(database: Database, job: Calibration, first: int) -> None:
+    last, number = first + AT_ONCE - 1, job.number
     with database.session() as session:
+        if not _lock(session, job):
+            return
         recordings = RecordingRow.problem.between(first, last)
-        session.execute(delete(RecordingRow).where(RecordingRow.job == job, recordings))
+        session.execute(delete(RecordingRow).where(RecordingRow.job == number, recordings))
         problems = ProblemRow.index.between(first, last)
-        session.execute(delete(ProblemRow).where(ProblemRow.job == job, problems))
+        session.execute(delete(ProblemRow).where(ProblemRow.job == number, problems))
         kinds = KindRow.index.between(first, last)
-        session.execute(delete(KindRow).where(KindRow.job == job, kinds))
+        session.execute(delete(KindRow).where(KindRow.job == number, kinds))
 
 
-def _delete_row(database: Database, job: int) -> None:
+def _delete_row(database: Database, job: Calibration) -> None:
+    number = job.number
     with database.session() as session:
         # Whoever still writes to the job ends first, so that all it wrote is deleted.
-        row = select(CalibrationRow.number).where(CalibrationRow.number == job)
-        session.execute(row.with_for_update())
-        session.execute(delete(TracesRow).where(TracesRow.job == job))
-        session.execute(delete(KindCertificateRow).where(KindCertificateRow.job == job))
-        session.execute(delete(LogRow).where(LogRow.job == job))
-        session.execute(delete(LeaseRow).where(LeaseRow.job == job))
-        started = select(CalibrationRow.id).where(CalibrationRow.number == job)
-        session.execute(delete(OwnerRow).where(OwnerRow.id.in_(started)))
-        session.execute(delete(CalibrationRow).where(CalibrationRow.number == job))
+        if not _lock(session, job):
+            return
+        session.execute(delete(TracesRow).where(TracesRow.job == number))
+        session.execute(delete(KindCertificateRow).where(KindCertificateRow.job == number))
+        session.execute(delete(LogRow).where(LogRow.job == number))
+        session.execute(delete(LeaseRow).where(LeaseRow.job == number))
+        session.execute(delete(OwnerRow).where(OwnerRow.id == job.id))
+        session.execute(delete(CalibrationRow).where(CalibrationRow.number == number))
+
+
+def _lock(session: Session, job: Calibration) -> bool:
+    """Keeps the job as it is until the transaction ends. False if it was deleted."""
+    row = select(CalibrationRow.number).where(CalibrationRow.id == job.id)
+    return session.scalar(row.with_for_update()) is not None

@@ -24,10 +24,18 @@ from rlcm_serve.core import (
 )
 from rlcm_serve.engine import requests
 from rlcm_serve.engine.restart import RestartPolicy
-from rlcm_serve.errors import Conflict, EngineBusy, KeyReused, NoReport, NotFound, RequestRefused
+from rlcm_serve.errors import (
+    Conflict,
+    DatabaseBusy,
+    EngineBusy,
+    KeyReused,
+    NoReport,
+    NotFound,
+    RequestRefused,
+)
 from rlcm_serve.jobs import CalibrationJobs, calibration_jobs, runner
 from rlcm_serve.jobs.fit_process import FitLimits
-from rlcm_serve.jobs.fitting import Fitted
+from rlcm_serve.jobs.fitting import Fitted, fit
 from rlcm_serve.recording.problems import LabelledProblem
 from rlcm_serve.recording.rollouts import RecordedRollout
 from rlcm_serve.recording.trained import seen_problems
@@ -724,6 +732,63 @@ async def test_what_is_recorded_waits_until_it_can_be_stored(
         assert (ended.state, ended.error, ended.done) == (JobState.DONE, None, 40)
         assert sorted(here.engine.begun) == list(range(40)), "nothing was recorded twice"
     database.close()
+
+
+@pytest.mark.parametrize("refused", ["log", "move", "keep_of_kinds", "add", "activate"])
+async def test_a_fit_is_made_once_whatever_the_database_refuses_then(
+    database: Database, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    monkeypatch.setattr(runner, "RETRY", 0.05)
+    store = CertificateStore if refused in ("add", "activate") else CalibrationStore
+    write: Callable[..., Any] = getattr(store, refused)
+    fitted, refusals = 0, 0
+
+    async def counted(*args: Any, **named: Any) -> Fitted:
+        nonlocal fitted
+        fitted += 1
+        return await fit(*args, **named)
+
+    def busy_twice(*args: Any, **named: Any) -> Any:
+        nonlocal refusals
+        if fitted and refusals < 2:
+            refusals += 1
+            raise DatabaseBusy("it is busy", "it is busy")
+        return write(*args, **named)
+
+    monkeypatch.setattr(runner, "fit", counted)
+    monkeypatch.setattr(store, refused, busy_twice)
+    kinds = [replace(one, kind="even" if n % 2 else "odd") for n, one in enumerate(problems(160))]
+    async with running(database) as here:
+        job = await here.run(replace(REQUEST, activate=True, by="kind"), kinds)
+        assert job.state is JobState.DONE
+    assert (fitted, refusals) == (1, 2)
+
+
+async def test_a_database_that_was_busy_once_is_forgotten(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by a process that runs nothing itself."""
+    monkeypatch.setattr(calibration_jobs, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(calibration_jobs, "RETRY", 0.05)
+    async with running(database) as here:
+        here.engine.hold(4)
+        job = await here.jobs.submit(REQUEST, PROBLEMS)
+        await here.engine.all_held.wait()
+        free, looks = Leases.free, 0
+
+        def busy_once(self: Leases) -> list[str]:
+            nonlocal looks
+            looks += 1
+            if looks == 1:
+                raise DatabaseBusy("it is busy", "it is busy")
+            return free(self)
+
+        monkeypatch.setattr(Leases, "free", busy_once)
+        async with running(database) as there:
+            async with asyncio.timeout(20):
+                while looks < 3:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            assert (await there.jobs.get(job.id)).error is None
 
 
 async def test_watching_ends_when_the_job_is_deleted(database: Database) -> None:

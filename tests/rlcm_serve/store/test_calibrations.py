@@ -21,7 +21,7 @@ from rlcm_serve.store import calibrations
 from rlcm_serve.store.calibration_tables import CalibrationRow
 from rlcm_serve.store.calibrations import LOG_LINES, CalibrationStore
 from rlcm_serve.store.database import Database
-from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState, Post
+from rlcm_serve.store.job import UNFINISHED, Calibration, CalibrationRequest, JobState, Post
 from rlcm_serve.store.running.leases import Leases
 from rlcm_serve.store.running.recording_rows import RecordingRows
 from rlcm_serve.store.upkeep.removal import AT_ONCE, delete_job, delete_recordings
@@ -274,8 +274,18 @@ async def test_nothing_is_stored_of_a_job_that_another_process_deleted(database:
     ):
         with pytest.raises(Conflict, match="calibration cal_1 was deleted"):
             attempt()
+    with pytest.raises(Conflict, match="calibration cal_1 was deleted: it records nothing more"):
+        RecordingRows(database, job, PROBLEMS).append(a_recording(PROBLEMS[0].id, 0))
+    leases = Leases(database)
+    assert leases.claim(jobs.get("cal_2"))
+    assert (leases.claim(job), leases.renew(job)) == (False, False)
+    assert not jobs.move(job, UNFINISHED, JobState.FAILED)
+    await delete_job(database, job)
     left = jobs.get("cal_2")
     assert (left.log, left.has_traces, left.of_kinds) == ((), False, {})
+    assert (left.state, left.done) == (JobState.RECORDING, 0)
+    assert jobs.problems(left) == list(PROBLEMS)
+    assert leases.renew(left)
 
 
 async def test_a_line_that_comes_while_a_job_is_deleted_is_deleted_too(

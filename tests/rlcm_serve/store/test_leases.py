@@ -2,16 +2,19 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import update
 
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.calibration_tables import LeaseRow
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 from rlcm_serve.store.running.leases import Leases
 from tests.rlcm_serve.jobs.problem_engine import problems
+from tests.rlcm_serve.scripted_engine import IDENTITY
 
 REQUEST = CalibrationRequest(alphas=(0.2,))
 
@@ -62,6 +65,23 @@ def test_a_lease_ends_although_the_clock_is_set_back(
     assert theirs.free() == ["cal_0"]
     assert theirs.claim(job)
     assert not ours.claim(job)
+
+
+def test_an_engine_is_busy_under_another_profile_too(database: Database) -> None:
+    jobs, ours = CalibrationStore(database), Leases(database)
+    here = fingerprint_of(IDENTITY)
+    made = {
+        name: jobs.create(f"cal_{name}", REQUEST, problems(2), made_for=made_for)
+        for name, made_for in {
+            "running": here,
+            "short": replace(here, system_prompt="0" * 64, max_tokens=20),
+            "elsewhere": replace(here, model="0" * 64),
+        }.items()
+    }
+    assert not ours.has_busy_engine(made["short"])
+    assert ours.claim(made["running"])
+    assert ours.has_busy_engine(made["short"])
+    assert not ours.has_busy_engine(made["elsewhere"])
 
 
 def test_a_job_that_has_ended_belongs_to_nobody(database: Database) -> None:
