@@ -46,7 +46,7 @@ from rlcm_serve.solving.slots import (
     slots_of,
 )
 from rlcm_serve.store.answers.restoring import Restoring, Withdrawals
-from rlcm_serve.store.answers.table import AnswerRow
+from rlcm_serve.store.answers.table import AnswerRow, MonitorRow
 from rlcm_serve.store.answers.withdrawals import restore, withdrawn
 from rlcm_serve.store.certificate_table import (
     ACTIVE,
@@ -262,6 +262,7 @@ class CertificateStore:
         """Whether a certificate that was active has no place any more.
 
         One that is not served here may be active in another process, which may have another engine.
+        The same is true of the one that took its place. Recent answers tell.
 
         Args:
             digest: of the certificate.
@@ -278,10 +279,14 @@ class CertificateStore:
             active = self._read.readable(session.scalars(rows)).values()
             if any(slot in slots_of(one) for one in active):
                 return True
-            after = self._database.now(session) - SERVED_ELSEWHERE
-            given = AnswerRow.certificate == digest, AnswerRow.started > after
-            is_elsewhere = session.scalar(select(select(AnswerRow).where(*given).exists()))
-        return not is_elsewhere and any(slot in slots_of(one) for one in served)
+            recent = AnswerRow.started > self._database.now(session) - SERVED_ELSEWHERE
+            of_it = select(AnswerRow).where(AnswerRow.certificate == digest, recent)
+            if session.scalar(select(of_it.exists())):
+                return False
+            others = select(MonitorRow.certificate).where(MonitorRow.slot == slot)
+            of_others = select(AnswerRow).where(AnswerRow.certificate.in_(others), recent)
+            is_elsewhere = bool(session.scalar(select(of_others.exists())))
+        return is_elsewhere or any(slot in slots_of(one) for one in served)
 
     def require_signature(self, certificate: Certificate) -> None:
         """Returns unless a signature is demanded and none of this certificate is known.

@@ -101,7 +101,8 @@ class Betting:
         self._mark = mark
         self._turn = MonitorsTurn(database)
         self._registered: set[str] = set()
-        self._served: Sequence[Certificate] = ()
+        self._served: Sequence[Certificate] | None = None
+        """What this process serves; None until its engine has started once."""
         self._times = _Times()
         self._tries: dict[int, int] = {}
         self.on_alarm: Callable[[MonitorEvent], None] = lambda event: None
@@ -148,7 +149,7 @@ class Betting:
         self._turn.renew(now)
 
     def work(self, guarantees: CurrentGuarantees) -> bool:
-        """One look at what is new; False if another process holds the lease."""
+        """One look at what is new; False while another process has the lease, or no engine began."""
         has_turn = self._look(guarantees)
         self.after()
         return has_turn
@@ -160,7 +161,8 @@ class Betting:
             self._register(now_served)
         now = self.monitors.now()
         mark = self.monitors.note_mark(self._turn.holder, self._mark(), now + LEASE)
-        if not self._turn.claim(now):
+        # Whether a certificate still has its place is not known before there is an engine.
+        if self._served is None or not self._turn.claim(now):
             return False
         news = self.monitors.with_news(mark)
         for start in range(0, len(news), _TOGETHER):
@@ -231,7 +233,7 @@ class Betting:
         action = Action(self._actions.of(monitor.certificate[:12], monitor.what.value))
         # A late label says nothing about the certificate that is in its place now.
         if action in WITHDRAWING and self._certificates.is_replaced(
-            monitor.certificate, watched.slot, self._served
+            monitor.certificate, watched.slot, self._served or ()
         ):
             action = Action.WARN
             text += "; the certificate is no longer active, so nothing is withdrawn"

@@ -74,6 +74,11 @@ class StoredMonitors:
         self._database = database
         self._unusable: set[tuple[str, float, MonitorKind]] = set()
         self._insert = database.insert(MonitorRow).on_conflict_do_nothing()
+        renewed = database.insert(MarkRow)
+        self._mark = renewed.on_conflict_do_update(
+            index_elements=["process"],
+            set_={"mark": renewed.excluded.mark, "until": renewed.excluded.until},
+        )
 
     def register(self, watched: Sequence[Watched]) -> None:
         """Adds monitors; those that are there stay as they are."""
@@ -155,7 +160,7 @@ class StoredMonitors:
         """
         with self._database.session() as session:
             now = self._database.now(session)
-            session.merge(MarkRow(process=process, mark=mark, until=until))
+            session.execute(self._mark, {"process": process, "mark": mark, "until": until})
             session.execute(delete(MarkRow).where(MarkRow.until < now))
             # Since these were renewed, the clock was set back.
             ahead = update(MarkRow).where(MarkRow.until > now + 2 * LEASE)

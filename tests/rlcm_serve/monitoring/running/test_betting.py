@@ -22,6 +22,7 @@ from calibration import ExitPolicy
 from calibration.certificate.report_data import ReportData, ReportLevel, report_data_path
 from calibration.monitoring.reference import ReferenceCounts
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
+from rlcm_serve.errors import NotReady
 from rlcm_serve.monitoring.audit import AuditDraw
 from rlcm_serve.monitoring.losses import GRACE, SeenAnswer
 from rlcm_serve.monitoring.records import (
@@ -294,7 +295,9 @@ def test_an_alarm_does_what_is_configured_once(database: Database, action: str) 
 SUCCESSOR = certificate({0.1: ExitPolicy(lambda_high=0.7)}, delta=0.05)
 
 
-@pytest.mark.parametrize("how", ["activated", "deactivated", "another file", "still served"])
+@pytest.mark.parametrize(
+    "how", ["activated", "deactivated", "another file", "file elsewhere", "still served"]
+)
 def test_late_labels_of_a_replaced_certificate_withdraw_nothing(
     database: Database, how: str
 ) -> None:
@@ -309,8 +312,12 @@ def test_late_labels_of_a_replaced_certificate_withdraw_nothing(
         store.activate([SUCCESSOR.id], [IDENTITY])
     elif how == "deactivated":
         store.deactivate(CERTIFICATE.id, [IDENTITY])
-    served = [] if how == "deactivated" else [SUCCESSOR]
+    served = [] if how in ("deactivated", "file elsewhere") else [SUCCESSOR]
     fill(database, 300, wrong=0.5)
+    if how == "file elsewhere":
+        betting_on(database).work(lambda: Guarantees([IDENTITY], [SUCCESSOR]))
+        under = replace(given(1000), started=time.time() - 60, certificate=SUCCESSOR.digest)
+        StoredAnswers(database, DRAW).add([under])
     if how == "still served":
         StoredAnswers(database, DRAW).add([replace(given(1000), started=time.time() - 60)])
     betting.work(lambda: Guarantees([IDENTITY], served))
@@ -323,6 +330,24 @@ def test_late_labels_of_a_replaced_certificate_withdraw_nothing(
     assert (alarm.action, lost) == (Action.WARN, set())
     assert alarm.text.endswith("no longer active, so nothing is withdrawn")
     assert store.activate([SUCCESSOR.id], [IDENTITY]).certificates == (SUCCESSOR,)
+
+
+def test_nothing_is_withdrawn_before_it_is_known_what_is_served(database: Database) -> None:
+    """A file was replaced while the service was down; late labels come while the engine starts."""
+
+    def starting() -> Guarantees:
+        raise NotReady("the engine starts")
+
+    betting_on(database).work(lambda: GUARANTEES)
+    fill(database, 300, wrong=0.5)
+    restarted = betting_on(database, drift_alarm="none")
+    with database.session() as session:
+        session.execute(delete(BettingRow))
+    assert not restarted.work(starting)
+    assert restarted.monitors.events() == []
+    assert restarted.work(lambda: Guarantees([IDENTITY], [SUCCESSOR]))
+    (alarm,) = (one for one in restarted.monitors.events() if one.what is EventKind.RISK_ALARM)
+    assert alarm.action is Action.WARN
 
 
 def test_a_certificate_of_another_engine_is_withdrawn_by_whoever_looks(database: Database) -> None:
