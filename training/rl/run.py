@@ -211,8 +211,7 @@ def make_trainer(prepared: Prepared, progress: ShowProgress) -> RLCMTrainer:
             peft_config=None if settings.lora is None else _adapters(settings.lora),
             callbacks=[progress],
         )
-    if trainer.use_vllm:
-        send_weights_as(trainer.vllm_generation, stored_dtype(prepared.files))
+    send_weights_as(trainer.vllm_generation, stored_dtype(prepared.files))
     trainer.remove_callback(PrinterCallback)
     return trainer
 

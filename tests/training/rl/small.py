@@ -1,4 +1,4 @@
-"""Small runs of the embedded model, sampled by transformers in seconds, without an engine.
+"""Small runs of the embedded model; transformers sample in vLLM's place, in seconds.
 
 Problems are easy, so that rollouts end within their token limit and some of them are right.
 """
@@ -11,8 +11,12 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import torch
 from rich.console import Console
+from trl.generation.vllm_generation import VLLMGeneration
+from trl.trainer.utils import pad
 
 from rlcm_serve.evaluation.grading import grader_named
 from training.rl.progress import ShowProgress
@@ -48,11 +52,55 @@ def small_run(out: Path, **changes: Any) -> Prepared:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     settings = replace(SMALL, data=DataSettings(source=str(path)))
     settings = replace(settings, **changes).completed()
-    prepared = prepare(settings, out, grader_named("exact"))
-    without = {name: own for name, own in prepared.arguments.items() if "vllm" not in name}
-    return replace(prepared, arguments=without)
+    return prepare(settings, out, grader_named("exact"))
 
 
 def small_trainer(out: Path, **changes: Any) -> RLCMTrainer:
     """The trainer of a small run."""
-    return make_trainer(small_run(out, **changes), ShowProgress(Console(quiet=True)))
+    with patch("trl.trainer.grpo_trainer.VLLMGeneration", SampledByTransformers):
+        return make_trainer(small_run(out, **changes), ShowProgress(Console(quiet=True)))
+
+
+class SampledByTransformers(VLLMGeneration):  # type: ignore[misc]  # TRL comes without types
+    """In the place of TRL's engine: transformers sample from the policy itself."""
+
+    def _init_vllm(self) -> None:
+        """Starts nothing."""
+
+    def sync_weights(self) -> None:
+        """The policy's weights are the sampler's."""
+
+    @torch.no_grad()
+    def generate(
+        self, prompts: list[list[int]], images: Any, num_generations: int, profiler: Any = None
+    ) -> tuple[list[list[int]], list[list[int]], list[list[list[float]]], None]:
+        """One continuation of each prompt, with the log-probabilities of its tokens."""
+        ids_RT = pad([torch.tensor(prompt) for prompt in prompts], padding_side="left")
+        mask_RT = pad([torch.ones(len(prompt)).long() for prompt in prompts], padding_side="left")
+        is_training = self.model.training
+        found = self.model.eval().generate(
+            input_ids=ids_RT,
+            attention_mask=mask_RT,
+            do_sample=True,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            max_new_tokens=self.max_completion_length,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        self.model.train(is_training)
+        logps_RT = self.model.compute_transition_scores(
+            found.sequences, found.scores, normalize_logits=True
+        )
+        end = self.processing_class.eos_token_id
+        sampled = [_until(end, row) for row in found.sequences[:, ids_RT.shape[1] :].tolist()]
+        logps = [
+            [[value] for value in row[: len(own)]]
+            for row, own in zip(logps_RT.tolist(), sampled, strict=True)
+        ]
+        return prompts, sampled, logps, None
+
+
+def _until(end: int, ids: list[int]) -> list[int]:
+    """The tokens up to the end of the sequence, with it."""
+    return ids[: ids.index(end) + 1] if end in ids else ids

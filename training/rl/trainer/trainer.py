@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,6 @@ from training.rl.trainer.step_clock import UPDATE, StepClock, overhead
 
 Group = tuple[list[GradedRollout], int]
 """The rollouts of one problem, and the place of one of them."""
-_FORCED_AT_A_TIME = 64
 
 
 class RLCMTrainer(GRPOTrainer):
@@ -97,7 +96,7 @@ class RLCMTrainer(GRPOTrainer):
         has_tool_images: bool = False,
     ) -> tuple[list[list[int]], Any]:
         self._push_weights()
-        with awake(self.vllm_generation) if self.use_vllm else nullcontext():
+        with awake(self.vllm_generation):
             with self.clock("rollouts"):
                 completions, logps = super()._generate_single_turn(
                     prompt_ids, images, multimodal_fields, num_generations, has_tool_images
@@ -111,7 +110,7 @@ class RLCMTrainer(GRPOTrainer):
 
     def _push_weights(self) -> None:
         """Sends the weights to the engine before TRL does, to measure the time."""
-        if self.use_vllm and self.state.global_step != self._last_loaded_step:
+        if self.state.global_step != self._last_loaded_step:
             with self.clock("weights"):
                 self.vllm_generation.sync_weights()
             self._last_loaded_step = self.state.global_step
@@ -143,14 +142,12 @@ class RLCMTrainer(GRPOTrainer):
 
     def _continue(self, prefixes: list[list[int]], samples: int) -> list[list[int]]:
         """A short continuation of each prefix; `samples` equal prefixes are adjacent."""
-        if self.use_vllm:
-            found: list[list[int]] = []
-            with brief(self.vllm_generation, self.settings.budgets.answer_tokens) as engine:
-                for own in in_batches(prefixes, samples, self._at_once()):
-                    _, sampled, _, _ = engine.generate(own, None, samples)
-                    found += (list(ids) for ids in sampled)
-            return found
-        return self._continue_by_transformers(prefixes)
+        found: list[list[int]] = []
+        with brief(self.vllm_generation, self.settings.budgets.answer_tokens) as engine:
+            for own in in_batches(prefixes, samples, self._at_once()):
+                _, sampled, _, _ = engine.generate(own, None, samples)
+                found += (list(ids) for ids in sampled)
+        return found
 
     def _at_once(self) -> int:
         """Forced answers in a request of this rank: an engine gets those of its ranks together."""
@@ -158,20 +155,6 @@ class RLCMTrainer(GRPOTrainer):
         is_server = engine.mode == "server"
         ranks = self.accelerator.num_processes if is_server else engine.tensor_parallel
         return self.settings.budgets.at_once // ranks
-
-    def _continue_by_transformers(self, prefixes: list[list[int]]) -> list[list[int]]:
-        """Continues prefixes without vLLM, sorted by length, in small batches."""
-        order = sorted(range(len(prefixes)), key=lambda at: len(prefixes[at]))
-        sampled: list[list[int]] = [[]] * len(prefixes)
-        with _at_most(
-            self.settings.budgets.answer_tokens, self.generation_config, self.generation_kwargs
-        ):
-            for first in range(0, len(order), _FORCED_AT_A_TIME):
-                chosen = order[first : first + _FORCED_AT_A_TIME]
-                ids, _ = super()._generate_single_turn([prefixes[at] for at in chosen], None, {}, 1)
-                for at, own in zip(chosen, ids, strict=True):
-                    sampled[at] = own
-        return sampled
 
     # --- states at the cuts, read during the pass for log-probabilities
 
@@ -214,7 +197,7 @@ class RLCMTrainer(GRPOTrainer):
         return logps
 
     def _read_states(self, batch: Batch) -> None:
-        """Makes a pass for the states only; TRL makes none if transformers samples."""
+        """Makes a pass for the states only; TRL makes none without importance sampling."""
         ids, masks = [], []
         for rows, side in ((batch.prompts, "left"), (batch.completions, "right")):
             own = [torch.tensor(row) for row in rows]
@@ -431,28 +414,10 @@ def _backbone(model: Any) -> nn.Module:
 
 @contextmanager
 def _sampling_at(temperature: float, trainer: RLCMTrainer) -> Iterator[None]:
-    """Samples at another temperature for a while, through vLLM or transformers."""
-    usual = trainer.temperature
-    _set_temperature(temperature, trainer)
+    """Samples at another temperature for a while."""
+    engine, usual = trainer.vllm_generation, trainer.temperature
+    engine.temperature = temperature
     try:
         yield
     finally:
-        _set_temperature(usual, trainer)
-
-
-def _set_temperature(temperature: float, trainer: RLCMTrainer) -> None:
-    if trainer.use_vllm:
-        trainer.vllm_generation.temperature = temperature
-    else:
-        trainer.generation_config.temperature = temperature
-        trainer.generation_kwargs["temperature"] = temperature
-
-
-@contextmanager
-def _at_most(tokens: int, config: Any, arguments: dict[str, Any]) -> Iterator[None]:
-    usual = config.max_new_tokens
-    config.max_new_tokens = arguments["max_new_tokens"] = tokens
-    try:
-        yield
-    finally:
-        config.max_new_tokens = arguments["max_new_tokens"] = usual
+        engine.temperature = usual

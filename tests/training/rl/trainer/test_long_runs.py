@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 from safetensors.torch import load_file
 
 from rlcm_serve.engine.model_files import ModelFiles
@@ -17,8 +16,6 @@ from tests.training.rl.small import SMALL, small_run, small_trainer
 from training.errors import TrainingRefused
 from training.rl.checkpoint import export_checkpoint
 from training.rl.folder import last_checkpoint, remember
-from training.rl.progress import ShowProgress
-from training.rl.run import make_trainer
 from training.rl.settings import DataSettings, EvaluationSettings
 from training.rl.trainer.trainer import RLCMTrainer
 
@@ -34,7 +31,7 @@ def test_a_policy_is_watched_on_held_out_problems(tmp_path: Path) -> None:
     generate = trainer._generate_single_turn
 
     def watched(prompts: list[list[int]], *rest: Any) -> Any:
-        temperature = trainer.generation_kwargs["temperature"]
+        temperature = trainer.vllm_generation.temperature
         seen.append((trainer.model.training, temperature, len(prompts)))
         return generate(prompts, *rest)
 
@@ -78,7 +75,7 @@ def test_a_finished_run_is_extended_and_its_checkpoint_exported(tmp_path: Path) 
     falling = replace(SMALL.policy, schedule="linear")
     begun = small_run(tmp_path, steps=1, policy=falling)
     remember(begun.settings, begun.digests, tmp_path)
-    make_trainer(begun, ShowProgress(Console(quiet=True))).train()
+    small_trainer(tmp_path, steps=1, policy=falling).train()
     longer = small_trainer(tmp_path, steps=2, policy=falling)
     longer.train(resume_from_checkpoint=str(last_checkpoint(tmp_path / "checkpoints")))
     logged = [entry for entry in longer.state.log_history if "reward" in entry]

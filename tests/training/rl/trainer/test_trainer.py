@@ -267,7 +267,7 @@ def test_an_interval_longer_than_every_trace_is_refused_before_a_step(tmp_path: 
 
 
 def test_states_that_are_no_numbers_end_the_run_before_the_probe_learns(tmp_path: Path) -> None:
-    trainer = small_trainer(tmp_path)
+    trainer = small_trainer(tmp_path, trainer={"vllm_importance_sampling_correction": False})
     read = trainer._read_states
 
     def broken(batch: Batch) -> None:
