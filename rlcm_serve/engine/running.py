@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _FIRST_REPLY = 60.0
 """Seconds in which vLLM must answer its first call after it has started."""
+_BEFORE_ALL_OTHERS = -1
+"""Priority of a canary; see `GenerationSettings` for that of other requests."""
 _RESULTS = (None, "stop", "length")
 """Finish reasons of an output that goes on, and of requests that have a result."""
 
@@ -68,7 +70,7 @@ class RunningVllm:
             adapter.digest: adapter.request(number) for number, adapter in enumerate(adapters, 1)
         }
         self.outputs_received = 0
-        self._canaries = 0
+        self._open, self._canaries = 0, 0
         self._killed: str | None = None
         prefix = f"rlcm-{uuid4().hex[:12]}"  # an adopted client has other users, with ids of theirs
         self._ids = (f"{prefix}-{number}" for number in count())
@@ -198,6 +200,7 @@ class RunningVllm:
         self.require_alive()
         inputs = tokens_input(list(prompt), cache_salt=cache_salt)
         request_id = next(self._ids)
+        self._open += 1
         try:
             async with aclosing(
                 self.llm.generate(
@@ -218,15 +221,20 @@ class RunningVllm:
             raise EngineBusy(str(error)) from error
         except VLLMClientError as error:
             raise RequestRefused("problem", f"vLLM refuses the request: {error}") from error
+        finally:
+            self._open -= 1
 
     async def canary(self) -> None:
-        """Asks for one token after one token: too short a prompt for the prefix cache."""
+        """Asks for one token after one token: too short a prompt for the prefix cache.
+
+        It goes before all others: an adopted vLLM may have a queue that this service cannot see.
+        """
         from vllm import SamplingParams
 
         params = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False)
         self._canaries += 1
         try:
-            async with self.outputs((0,), params, priority=0) as outputs:
+            async with self.outputs((0,), params, _BEFORE_ALL_OTHERS) as outputs:
                 async for _ in outputs:
                     pass
         finally:
@@ -249,9 +257,8 @@ class RunningVllm:
 
     @property
     def in_flight(self) -> int:
-        """Unfinished requests in vLLM, without canaries."""
-        unfinished = int(self.llm.output_processor.get_num_unfinished_requests())
-        return max(0, unfinished - self._canaries)
+        """Unfinished requests of this service in vLLM, without canaries."""
+        return self._open - self._canaries
 
     @property
     def honours_seeds(self) -> bool:

@@ -12,7 +12,7 @@ from rlcm_serve.admission import Admission
 from rlcm_serve.answers.grader import BACKGROUND, AnswerGrader
 from rlcm_serve.answers.profile_graders import verdicts_as_given, verdicts_of
 from rlcm_serve.core import Solution
-from rlcm_serve.errors import NotReady, RequestRefused
+from rlcm_serve.errors import NotReady, ProfileRefused, RequestRefused
 from rlcm_serve.monitoring.running.live import LiveMonitoring
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
@@ -81,12 +81,14 @@ class FullAnswerGrading:
     """Grades full-budget answers with references that labels brought.
 
     Callers send references, so any one may fail. The others are graded all the same, before those
-    that failed at an earlier look.
+    that failed at an earlier look. What another version of a grader judged is left to the
+    processes that have it.
     """
 
     def __init__(self, stored: StoredShadows, service: Service) -> None:
         self._stored, self._service = stored, service
         self._failures: Counter[str] = Counter()
+        self._absent: set[str] = set()
 
     def grade(self) -> None:
         """Grades what waits under the profiles served here, for some seconds. It blocks."""
@@ -95,7 +97,7 @@ class FullAnswerGrading:
         except NotReady:
             return
         profiles = {one.profile.name: one.profile for one in identities}
-        waiting = self._stored.ungraded([*profiles])
+        waiting = self._stored.ungraded([*profiles], self._absent)
         until = time.monotonic() + GRADING_S
         with AnswerGrader(niceness=BACKGROUND) as grader:  # live votes do not wait for this one
             for one in sorted(waiting, key=lambda each: self._failures[each.id]):
@@ -108,6 +110,11 @@ class FullAnswerGrading:
             verdicts = verdicts_as_given(one.grader, profile, grader)
             verdicts.check_reference(one.reference)
             right: bool | None = verdicts.equal(one.answer, one.reference)
+        except ProfileRefused as error:
+            if one.grader is not None and one.grader not in self._absent:
+                self._absent.add(one.grader)
+                _log.warning("full-budget answers are left to other processes: %s", error)
+            return
         except Exception as error:  # a grader may be anybody's  # noqa: BLE001
             self._failures[one.id] += 1
             is_refused = isinstance(error, RequestRefused)

@@ -149,7 +149,7 @@ class Betting:
         self._turn.renew(now)
 
     def work(self, guarantees: CurrentGuarantees) -> bool:
-        """One look at what is new; False while another process has the lease, or no engine began."""
+        """One look at what is new; False without an engine, and while another process looks."""
         has_turn = self._look(guarantees)
         self.after()
         return has_turn

@@ -18,11 +18,12 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from calibration import FULL_BUDGET, ExitReason
+from calibration import FULL_BUDGET, ExitPolicy, ExitReason
 from rlcm_serve.answers.forcing import answer_rollout
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.core import CancelledSample, Delta, Reading, Rollout, Sample, Solution, TokenIds
 from rlcm_serve.errors import EngineDead
+from rlcm_serve.solving.sample import gives_answer
 from rlcm_serve.solving.solver import Prepared
 from rlcm_serve.solving.vote import VoteTally
 
@@ -59,7 +60,7 @@ async def full_answer(
     before = sum(len(_thought(sample)) for sample in solution.samples)
     after, whole = 0, None
     for number, sample in enumerate(solution.samples):
-        whole = await _whole(prepared, sample, is_busy)
+        whole = await _whole(prepared, sample, solution.policy or FULL_BUDGET, is_busy)
         after += len(whole.rollout.tokens)
         await vote.add(number, whole)
     alone = whole.answer if whole is not None and question.samples == 1 else vote.leader
@@ -67,12 +68,19 @@ async def full_answer(
 
 
 async def _whole(
-    prepared: Prepared, sample: Sample | CancelledSample, is_busy: Callable[[], bool]
+    prepared: Prepared,
+    sample: Sample | CancelledSample,
+    policy: ExitPolicy,
+    is_busy: Callable[[], bool],
 ) -> Sample:
-    """The sample at the full budget."""
-    if isinstance(sample, Sample) and sample.rollout.exit.is_own_end and sample.answer:
-        return sample
+    """The sample at the full budget.
+
+    One that ended by itself and was read is this already, also if there was nothing to read: a
+    second try would be another draw.
+    """
     if isinstance(sample, Sample):
+        if sample.rollout.exit.is_own_end and gives_answer(policy, sample.rollout):
+            return sample
         ended: Rollout | None = sample.rollout
         readings = sample.rollout.readings
     else:

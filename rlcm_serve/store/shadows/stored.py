@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import select, text, update
+from sqlalchemy import or_, select, text, update
 
 from rlcm_serve.solving.shadow.runs import ShadowOutcome
 from rlcm_serve.store.answers.table import AnswerRow, LabelRow
@@ -69,11 +69,14 @@ class StoredShadows:
                 return True
             return session.get(ShadowRow, outcome.id) is not None
 
-    def ungraded(self, profiles: Sequence[str], limit: int = 100) -> list[Ungraded]:
+    def ungraded(
+        self, profiles: Sequence[str], without: Collection[str] = (), limit: int = 100
+    ) -> list[Ungraded]:
         """Full-budget answers that differ from wrong ones or none, each with its last reference.
 
         Args:
             profiles: names of prompt profiles; answers under others are left to other processes.
+            without: names of graders that are not here; so are those given under them.
             limit: largest number.
         """
         rows = (
@@ -94,6 +97,9 @@ class StoredShadows:
             .order_by(ShadowRow.id)
             .limit(limit)
         )
+        if without:
+            grader = AnswerRow.grader
+            rows = rows.where(or_(grader.is_(None), grader.not_in(without)))
         with self._database.reading() as session:
             return [Ungraded(*row) for row in session.execute(rows)]
 

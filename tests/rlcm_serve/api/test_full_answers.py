@@ -17,6 +17,7 @@ from rlcm_serve.api.monitoring import shadows
 from rlcm_serve.api.monitoring.shadows import GRADING_TRIES, FullAnswerGrading
 from rlcm_serve.errors import RequestRefused, WorkerFailed
 from rlcm_serve.monitoring.records import EventKind
+from rlcm_serve.solving.slots import ServedUnder
 from rlcm_serve.store.answers.stored import StoredAnswers
 from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.database import Database
@@ -56,10 +57,13 @@ class Grading:
         service = SimpleNamespace(guarantees=SimpleNamespace(identities=[IDENTITY]))
         self.grade = FullAnswerGrading(stored, service).grade  # type: ignore[arg-type]
 
-    def add(self, *references: str, profile: str = "default") -> None:
+    def add(
+        self, *references: str, first: int = 1, profile: str = "default", grader: str | None = None
+    ) -> None:
         answers = StoredAnswers(self.database, DRAW, texts=True)
-        numbers = range(1, 1 + len(references))
-        answers.add([shadowed(number, profile=profile) for number in numbers])
+        numbers = range(first, first + len(references))
+        under = None if grader is None else ServedUnder("setup", grader)
+        answers.add([shadowed(number, profile=profile, under=under) for number in numbers])
         for number in numbers:
             StoredShadows(self.database, texts=True).end(ended(number))
         labels = zip(numbers, references, strict=True)
@@ -125,6 +129,21 @@ def test_answers_of_a_profile_that_is_not_served_are_left_to_others(grading: Gra
     grading.add("8", profile="terse")
     grading.grade()
     assert grading.found() == [(None, "8")]
+
+
+def test_answers_of_a_grader_that_is_not_here_are_left_to_others(
+    grading: Grading, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However many they are, the others are graded meanwhile."""
+    grading.add(*["8"] * 120, grader="rlcm-math 3 (math-verify 0.9.0)")
+    for _ in range(GRADING_TRIES + 1):
+        grading.grade()
+    assert grading.found() == [(None, "8")] * 120
+    grading.add("8", first=200)
+    grading.grade()
+    assert grading.found().count((True, "8")) == 1
+    (said,) = caplog.messages
+    assert "left to other processes: its grader was 'rlcm-math 3" in said
 
 
 def test_monitors_look_before_anything_is_graded(database: Database) -> None:

@@ -31,6 +31,7 @@ def running(*steps: str | Exception | None) -> RunningVllm:
     made = RunningVllm.__new__(RunningVllm)
     made.llm = SimpleNamespace(generate=generate, errored=False)
     made._killed, made._adapters, made.outputs_received = None, {}, 0
+    made._open, made._canaries = 0, 0
     made._ids = (str(number) for number in count())
     return made
 
@@ -38,6 +39,23 @@ def running(*steps: str | Exception | None) -> RunningVllm:
 async def reasons(vllm: RunningVllm) -> list[str | None]:
     async with vllm.outputs((1,), SamplingParams(), priority=0) as outputs:
         return [output.outputs[0].finish_reason async for output in outputs]
+
+
+async def test_a_canary_goes_before_all_others_and_does_not_count() -> None:
+    """In a vLLM that was adopted, all others may be requests that this service does not know."""
+    vllm, seen = running("stop"), list[tuple[int, int]]()
+    generate = vllm.llm.generate
+
+    def watched(*asked: Any, priority: int, **more: Any) -> Any:
+        seen.append((priority, vllm.in_flight))
+        return generate(*asked, **more)
+
+    vllm.llm.generate = watched
+    await vllm.canary()
+    async with vllm.outputs((1,), SamplingParams(), priority=0):
+        await vllm.canary()
+    assert seen == [(-1, 0), (0, 1), (-1, 1)]
+    assert vllm.in_flight == 0
 
 
 @pytest.mark.parametrize("end", ["stop", "length"])
