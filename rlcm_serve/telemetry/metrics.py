@@ -108,12 +108,13 @@ class Metrics:
             self._own[key_id] = registry, QuestionMetrics(registry)
         return self._own[key_id]
 
-    def page(self) -> tuple[bytes, str]:
+    def page(self, *, has_database: bool = True) -> tuple[bytes, str]:
         """All metrics in Prometheus' text format, and its media type.
 
-        May read jobs from the database, so call it outside the event loop.
+        Reads the database if it can be used, so call it outside the event loop.
         """
-        return generate_latest(_Page(self._state, self._registry)), CONTENT_TYPE_PLAIN_0_0_4
+        state = self._state if has_database else self._state.without_database()
+        return generate_latest(_Page(state, self._registry)), CONTENT_TYPE_PLAIN_0_0_4
 
 
 class _Page(CollectorRegistry):

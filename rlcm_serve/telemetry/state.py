@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Self
 
 from prometheus_client import REGISTRY, Metric
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
@@ -34,6 +35,7 @@ class StateCollector(Collector):
         service: the engine and the certificates.
         jobs: counts the calibration jobs by state; may be slow.
         monitoring: reads the figures of live monitoring; may be slow.
+        has_database: whether the database can be used now; jobs and monitoring need it.
     """
 
     def __init__(self) -> None:
@@ -42,6 +44,13 @@ class StateCollector(Collector):
         self.service: Service | None = None
         self.jobs: Callable[[], Mapping[JobState, int]] | None = None
         self.monitoring: Callable[[], MonitoringFigures] | None = None
+        self.has_database = True
+
+    def without_database(self) -> Self:
+        """The same parts, while the database cannot be used."""
+        state = copy(self)
+        state.has_database = False
+        return state
 
     def collect(self) -> Iterator[Metric]:
         """All metric families."""
@@ -56,6 +65,10 @@ class StateCollector(Collector):
             yield from _vllm(self.service, self.admission)
             yield from _certificates(certificates)
             yield _void(guarantees)
+        up = "1 if the database answers, 0 if it cannot be used."
+        yield GaugeMetricFamily("rlcm_database_up", up, self.has_database)
+        if not self.has_database:
+            return
         if self.jobs is not None:
             try:
                 yield _jobs(self.jobs())

@@ -7,10 +7,11 @@ FIRING: dict[str, dict[str, str]] = {
     "RlcmEngineDown": {'rlcm_engine_up{instance="a"}': "0x120"},
     "RlcmEngineDiesOften": {'rlcm_engine_restarts_total{instance="a"}': "0+1x120"},
     "RlcmEngineHangs": {'rlcm_engine_hangs_total{instance="a"}': "0x60 1x60"},
+    "RlcmDatabaseDown": {'rlcm_database_up{instance="a"}': "0x120"},
     "RlcmQueueFull": {
         'rlcm_queue_waiting{instance="a"}': "256x120",
         'rlcm_queue_waiting_limit{instance="a"}': "256x120",
-        'rlcm_queue_running{instance="a"}': "64x120",
+        'rlcm_queue_running{instance="a"}': "48x120",  # the others are kept for other keys
         'rlcm_queue_running_limit{instance="a"}': "64x120",
     },
     "RlcmEvidenceFails": {'rlcm_evidence_failures_total{instance="a"}': "0+1x120"},
@@ -59,6 +60,7 @@ FIRING: dict[str, dict[str, str]] = {
 QUIET: dict[str, str] = {
     'up{job="rlcm-serve", instance="a"}': "1x120",
     'rlcm_engine_up{instance="a"}': "1x120",
+    'rlcm_database_up{instance="a"}': "1x120",
     'rlcm_engine_restarts_total{instance="a"}': "1x120",
     'rlcm_engine_hangs_total{instance="a"}': "0x120",
     'rlcm_queue_waiting{instance="a"}': "12x120",

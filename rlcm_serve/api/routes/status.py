@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, get_args
 
 from fastapi import APIRouter, Request, Response
@@ -85,5 +86,8 @@ async def metrics(request: Request, context: ContextOfApp) -> Response:
     """
     if not context.settings.metrics_open:
         require_any(request.state.caller, Scope.METRICS)
-    page, media_type = await context.database.threads.read(context.metrics.page)
+    # A database that is silent must not keep the rest of the page beyond Prometheus' patience.
+    has_database = await context.database.health.fault() is None
+    read = context.database.threads.read
+    page, media_type = await read(partial(context.metrics.page, has_database=has_database))
     return Response(page, media_type=media_type)

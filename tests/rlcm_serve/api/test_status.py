@@ -109,6 +109,22 @@ async def test_prometheus_can_read_the_metrics(running: Running) -> None:
     assert "rlcm_queue_running 0.0" in lines
 
 
+async def test_the_metrics_say_that_the_database_is_gone(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def up() -> str:
+        lines = (await running.client.get("/metrics")).text.splitlines()
+        return next(line for line in lines if line.startswith("rlcm_database_up"))
+
+    assert await up() == "rlcm_database_up 1.0"
+
+    async def fault() -> str:
+        return "the database did not answer within 2 s"
+
+    monkeypatch.setattr(running.context.database.health, "fault", fault)
+    assert await up() == "rlcm_database_up 0.0"
+
+
 async def test_metrics_take_a_key_unless_they_are_open() -> None:
     async def answer(settings: Settings, **headers: str) -> httpx.Response:
         async with serving(settings=settings) as running:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY, Gauge, Metric
@@ -285,6 +286,20 @@ def test_a_broken_database_leaves_the_rest_of_the_page(caplog: pytest.LogCapture
     assert "rlcm_jobs" not in page.families
     assert "rlcm_questions" in page.families
     assert "could not be counted" in caplog.text
+
+
+def test_a_silent_database_is_not_asked() -> None:
+    """Each question to it takes seconds, and Prometheus waits ten."""
+
+    def silent() -> Any:
+        raise AssertionError("it was asked")
+
+    metrics = Metrics()
+    metrics.watch(jobs=silent, monitoring=silent)
+    page = metrics.page(has_database=False)[0].decode()
+    assert "rlcm_database_up 0.0" in page
+    assert "rlcm_questions_total" in page
+    assert "rlcm_jobs" not in page
 
 
 def test_what_callers_choose_makes_no_series() -> None:
