@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 ACTIONS = ("withdraw", "smaller-level", "warn", "none")
 ALARMS = ("risk", "drift")
+_ID = re.compile("[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,11 @@ class AlarmActions:
         for entry in others:
             name, _, action = entry.partition("=")
             id_, _, alarm = name.partition(":")
-            if not id_ or alarm not in ALARMS or action not in ACTIONS:
+            if not _ID.fullmatch(id_) or alarm not in ALARMS or action not in ACTIONS:
                 raise ValueError(
                     f"alarm_actions has {entry!r}: give ID:risk=ACTION or ID:drift=ACTION, with "
-                    f"the id of a certificate and {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}"
+                    "the id of a certificate, such as 571b667eda0c, and "
+                    f"{', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}"
                 )
             actions.of_certificate[id_, alarm] = action
         return actions

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-_FORMS = "key:ID=SHARE or kind:NAME=SHARE, such as kind:geometry=0.2, with a share from 0 to 1"
+_FORMS = (
+    "key:ID=SHARE or kind:NAME=SHARE, such as key:9f2c01ab=0.5 or kind:geometry=0.2, with an id of "
+    "`rlcm keys list` and a share from 0 to 1"
+)
+_IDS = {"key": re.compile("[0-9a-f]{8}"), "kind": re.compile("(?s).+")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class AuditShares:
                 share = float(number)
             except ValueError:
                 share = -1.0
-            if what not in tables or not whose or not 0 <= share <= 1:
+            if what not in _IDS or not _IDS[what].fullmatch(whose) or not 0 <= share <= 1:
                 raise ValueError(f"audit_shares has {entry!r}: give {_FORMS}")
             tables[what][whose] = share
         return shares

@@ -80,7 +80,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "risk_alarm": st.sampled_from(["withdraw", "smaller-level", "warn", "none"]),
     "drift_alarm": st.sampled_from(["withdraw", "smaller-level", "warn", "none"]),
     "alarm_actions": st.lists(
-        WORDS.filter(str.isalnum).map(lambda word: f"{word}:risk=warn"), min_size=1, max_size=3
+        st.integers(0, 16**12 - 1).map(lambda id_: f"{id_:012x}:risk=warn"), min_size=1, max_size=3
     ),
     "runbook_url": WORDS.filter(str.isalnum).map(lambda word: f"https://{word}/runbooks.html"),
     "alarm_webhook": WORDS.filter(str.isalnum).map(lambda word: f"http://{word}"),
@@ -306,6 +306,11 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
         ({"otlp_endpoint": "http://"}, "otlp_endpoint is 'http://': give a URL such"),
         ({"alarm_webhook": "http://host:abc/"}, "alarm_webhook is no URL: give one such as"),
         ({"runbook_url": "https://[::1/"}, "runbook_url is 'https://[::1/': give a URL such as"),
+        (
+            {"alarm_actions": ["571B667EDA0C:risk=warn"]},
+            "alarm_actions has '571B667EDA0C:risk=warn': give ID:risk=ACTION or ID:drift=ACTION, "
+            "with the id of a certificate, such as 571b667eda0c, and",
+        ),
         (
             {"monitor": False, "shadow_share": 0.05},
             "shadow_share is 0.05, but monitor is off, so no shadow run would be stored: set "

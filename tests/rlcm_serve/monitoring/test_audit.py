@@ -17,7 +17,8 @@ def test_a_key_s_share_goes_before_a_kind_s_and_that_before_the_default() -> Non
 
 
 @pytest.mark.parametrize(
-    "entry", ["algebra=0.5", "kind:=0.5", "kind:a", "kind:a=1.5", "kind:a=nan"]
+    "entry",
+    ["algebra=0.5", "kind:=0.5", "kind:a", "kind:a=1.5", "kind:a=nan", "key:team a=1", "key:=1"],
 )
 def test_a_malformed_share_is_refused_by_name(entry: str) -> None:
     with pytest.raises(ValueError, match="key:ID=SHARE") as refused:
