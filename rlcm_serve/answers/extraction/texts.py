@@ -69,9 +69,14 @@ def whole_lines(text: str) -> str:
 
 def _plain(text: str) -> str:
     """The text without blanks and Markdown's emphasis around it."""
-    before = None
-    while before != text:
-        before, text = text, text.strip()
+    start, end, before = 0, len(text), None
+    while before != (start, end):  # without a copy for each mark: a model may repeat one for long
+        before = start, end
+        while start < end and text[start].isspace():
+            start += 1
+        while start < end and text[end - 1].isspace():
+            end -= 1
         for mark in _EMPHASIS:
-            text = text.removeprefix(mark).removesuffix(mark)
-    return text
+            start += len(mark) * text.startswith(mark, start, end)
+            end -= len(mark) * text.endswith(mark, start, end)
+    return text[start:end]

@@ -77,6 +77,10 @@ def without_style(text: str) -> str:
     return _SPACES.sub(" ", _STYLE.sub("", unicodedata.normalize("NFKC", text)))
 
 
+_MOST_BRACES = 1000
+"""Pairs of braces that are removed from a text: each takes a look at all of it."""
+
+
 def plain_form(text: str) -> str:
     r"""The text without LaTeX's styling and spaces: `$\mathrm{H_2O}$` and `H₂O` are equal.
 
@@ -86,7 +90,9 @@ def plain_form(text: str) -> str:
     plain = without_style(plain).translate(_SYMBOLS)
     plain = "".join(map(_latex_letter, plain))
     plain = _OTHERS.sub(lambda found: _SAME[found.group()], plain).replace("_", "")
-    while (inner := _unbraced(plain)) != plain:
+    for _ in range(_MOST_BRACES):
+        if (inner := _unbraced(plain)) == plain:
+            break
         plain = inner
     return "".join(plain.strip(_ENDS).split()) or text
 

@@ -33,7 +33,7 @@ _NEXT_LETTER = re.compile(
     re.IGNORECASE,
 )
 _AFTER_TEXT = re.compile(
-    r"(?P<rest>.*?\S)\s*[,:;–—-]?\s*(?:\((?:(?:option|choice|answer)\s+)?(?P<a>[A-Z])\)|"
+    r"(?P<rest>.*?\S)\s*+[,:;–—-]?\s*+(?:\((?:(?:option|choice|answer)\s+)?(?P<a>[A-Z])\)|"
     r"(?:option|choice|answer)\s+\(?(?P<b>[A-Z])\)?)",
     re.DOTALL,
 )
@@ -117,16 +117,23 @@ def after_lead(answer: str) -> str:
 
 def _opened(text: str) -> str:
     """The text without brackets around all of it."""
-    while text[:1] in _BRACKETS and _closes_last(text):
-        text = text[1:-1].strip(_ENDS)
-    return text
+    start, end, closing = 0, len(text), _closing(text) if text[:1] in _BRACKETS else {}
+    while closing.get(start) == end - 1:
+        start, end = start + 1, end - 1
+        while start < end and text[start] in _ENDS:
+            start += 1
+        while start < end and text[end - 1] in _ENDS:
+            end -= 1
+    return text[start:end]
 
 
-def _closes_last(text: str) -> bool:
-    """Whether the first bracket is closed by the last character."""
-    depth = 0
+def _closing(text: str) -> dict[int, int]:
+    """Where each bracket is closed; brackets of other kinds do not count."""
+    found, opened = dict[int, int](), {opening: list[int]() for opening in _BRACKETS}
+    opening_of = {closing: opening for opening, closing in _BRACKETS.items()}
     for place, character in enumerate(text):
-        depth += (character == text[0]) - (character == _BRACKETS[text[0]])
-        if not depth:
-            return place == len(text) - 1
-    return False
+        if character in opened:
+            opened[character].append(place)
+        elif character in opening_of and opened[opening_of[character]]:
+            found[opened[opening_of[character]].pop()] = place
+    return found

@@ -268,3 +268,11 @@ def test_braces_that_take_too_long_are_no_answer() -> None:
     began = time.process_time()
     assert JSON.find('{"a":' * 20_000 + '{"answer": 8}') is None
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("mark", ["_", "*", "** ", "__ "])
+def test_a_mark_that_a_model_repeats_takes_no_time(mark: str) -> None:
+    began = time.process_time()
+    assert LINE.find(f"Answer: {mark * 400_000}\n") is None
+    assert LINE.find(f"Answer: {mark * 1000}8{mark[::-1] * 1000}\n") == "8"
+    assert time.process_time() - began < 2

@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.answers.grading.choice import ChoiceGrader
 from rlcm_serve.answers.grading.choice.grader import Options
 from rlcm_serve.answers.grading.choice.option_texts import plain_form
-from rlcm_serve.answers.grading.choice.stated_letters import letter_first
+from rlcm_serve.answers.grading.choice.stated_letters import after_lead, letter_first
 from rlcm_serve.errors import RequestRefused
 from tests.rlcm_serve.answers.grading.choice_questions import (
     BOTH_FORMS,
@@ -248,3 +249,18 @@ def test_the_answer_is_in_a_box_or_said_at_the_end_of_a_line(text: str, answer: 
 )
 def test_a_letter_in_a_line_that_was_cut_off_does_not_count(text: str, answer: str | None) -> None:
     assert GRADER.extractor.find_cut(text) == answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "(" * 20_000 + "B" + ")" * 20_000,
+        "{" * 20_000 + "x" + "}" * 20_000,
+        "a" + " " * 50_000 + "b",
+    ],
+)
+def test_a_hostile_answer_is_read_at_once(answer: str) -> None:
+    began = time.process_time()
+    GRADER.key(answer)
+    after_lead(answer)
+    assert time.process_time() - began < 4
