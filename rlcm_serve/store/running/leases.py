@@ -58,12 +58,10 @@ class Leases:
             running = (
                 select(CalibrationRow.fingerprint)
                 .join(LeaseRow, LeaseRow.job == CalibrationRow.number)
-                .where(
-                    self._is_held(self._database.now(session)),
-                    CalibrationRow.fingerprint.is_not(None),
-                )
+                .where(self._is_held(self._database.now(session)))
             )
-            return any(_engine_of(json.loads(one)) == engine for one in session.scalars(running))
+            made_for = [one for one in session.scalars(running) if one is not None]
+        return any(_engine_of(json.loads(one)) == engine for one in made_for)
 
     def claim(self, job: Calibration) -> bool:
         """Takes a job. False if it has ended, or another process runs it."""
