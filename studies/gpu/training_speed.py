@@ -30,7 +30,7 @@ prompts = 2
 per_prompt = 2
 max_tokens = 64
 [budgets]
-interval = 32
+interval = 4
 samples = 2
 answer_tokens = 4
 [policy]
