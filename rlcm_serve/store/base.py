@@ -1,9 +1,12 @@
-"""The base class of all tables, and their partial indexes."""
+"""What all tables have: their base class, growing numbers as keys, and partial indexes."""
 
 from __future__ import annotations
 
-from sqlalchemy import Index, text
+from sqlalchemy import BigInteger, Index, Integer, text
 from sqlalchemy.orm import DeclarativeBase
+
+Number = BigInteger().with_variant(Integer, "sqlite")
+"""Type of a key that grows by itself: SQLite increments INTEGER keys only."""
 
 
 class Base(DeclarativeBase):

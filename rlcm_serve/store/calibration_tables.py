@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from sqlalchemy import (
-    BigInteger,
     ForeignKey,
     ForeignKeyConstraint,
-    Integer,
     LargeBinary,
     String,
     Text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from rlcm_serve.store.base import Base
-
-_Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments INTEGER keys only
+from rlcm_serve.store.base import Base, Number
 
 
 class CalibrationRow(Base):
@@ -27,7 +23,7 @@ class CalibrationRow(Base):
 
     __tablename__ = "rlcm_calibrations"
 
-    number: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
+    number: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(32), unique=True)
     state: Mapped[str] = mapped_column(String(16), index=True)
     asked: Mapped[str] = mapped_column(Text)
@@ -79,7 +75,7 @@ class RecordingRow(Base):
     __tablename__ = "rlcm_calibration_recordings"
     __table_args__ = (ForeignKeyConstraint(["job", "problem"], [ProblemRow.job, ProblemRow.index]),)
 
-    job: Mapped[int] = mapped_column(_Number, primary_key=True)
+    job: Mapped[int] = mapped_column(Number, primary_key=True)
     problem: Mapped[int] = mapped_column(primary_key=True)
     rollout: Mapped[int] = mapped_column(primary_key=True)
     content: Mapped[str] = mapped_column(Text)

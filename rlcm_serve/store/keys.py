@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 class Keys:
     """The keys of one database.
 
-    `caller_of` serves requests. It caches all keys for a few seconds, so a request waits for the
+    `caller_of` serves requests. It caches all keys for a second, so a request waits for the
     database only if it is the first one for a while, or if its key is unknown. The other methods
     are for commands; they block.
 

@@ -125,8 +125,8 @@ async def solve_all(
 ) -> None:
     """Answers the rows that the journal does not hold yet.
 
-    The journal gets one row for each, as they end. Until one is answered, failures wait: if all
-    fail, nothing is kept, and the next run asks again.
+    The journal gets one row for each, as they end. Until one is answered, failures wait: if the
+    first ones all fail, nothing is kept, and the next run asks again.
 
     Args:
         answering: answers one row.

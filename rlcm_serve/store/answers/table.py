@@ -8,7 +8,6 @@ from sqlalchemy import (
     BigInteger,
     ForeignKey,
     Index,
-    Integer,
     LargeBinary,
     String,
     Text,
@@ -19,10 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, aliased, column_property, mapped_column
 
-from rlcm_serve.store.base import Base, partial_index
-
-_Number = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments INTEGER keys only
-
+from rlcm_serve.store.base import Base, Number, partial_index
 
 _GUARANTEED = "certificate IS NOT NULL"
 _WAITING = "audited AND answered AND labelled IS NULL"
@@ -44,7 +40,7 @@ class AnswerRow(Base):
 
     __tablename__ = "rlcm_answers"
 
-    sequence: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
+    sequence: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(64), unique=True)
     key_id: Mapped[str | None] = mapped_column(String(16))
     started: Mapped[float]
@@ -130,7 +126,7 @@ class LabelRow(Base):
 
     __tablename__ = "rlcm_labels"
 
-    number: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
+    number: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
     sequence: Mapped[int] = mapped_column(ForeignKey(AnswerRow.sequence))
     right: Mapped[bool]
     trusted: Mapped[bool] = mapped_column(server_default=true())
@@ -196,7 +192,7 @@ class EventRow(Base):
 
     __tablename__ = "rlcm_monitor_events"
 
-    number: Mapped[int] = mapped_column(_Number, primary_key=True, autoincrement=True)
+    number: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
     time: Mapped[float]
     certificate: Mapped[str] = mapped_column(String(64))
     alpha: Mapped[float | None]

@@ -43,7 +43,7 @@ _ALIAS = {
     "**": "^", "==": "=", ":=": "=", "\\cdot": "*", "\\times": "*", "\\ast": "*", "\\bullet": "*",
     "\\bigcup": "\\cup", "\\bigcap": "\\cap",
     "\\div": "/",
-    "\\%": "%", "\\{": "\\{", "\\lbrace": "\\{", "\\rbrace": "\\}", "\\lbrack": "[",
+    "\\%": "%", "\\lbrace": "\\{", "\\rbrace": "\\}", "\\lbrack": "[",
     "\\rbrack": "]", "\\lparen": "(", "\\rparen": ")", "\\vert": "|", "\\lvert": "|",
     "\\rvert": "|", "<=": "\\le", ">=": "\\ge", "!=": "\\ne", "\\leq": "\\le", "\\geq": "\\ge",
     "\\leqslant": "\\le", "\\geqslant": "\\ge", "\\neq": "\\ne", "\\lt": "<", "\\gt": ">",
@@ -51,9 +51,8 @@ _ALIAS = {
     "\\tbinom": "\\binom", "\\degree": "\\circ", "\\varnothing": "\\emptyset",
     "\\backslash": "\\setminus", "\\ldots": "\\dots", "\\cdots": "\\dots", "\\sim": "\\approx",
     "\\simeq": "\\approx", "\\wedge": "and", "\\land": "and", "\\vee": "or", "\\lor": "or",
-    "\\And": "and", "\\prime": "'", "\\_": "_", "\\&": "and", "\\lt=": "\\le",
+    "\\And": "and", "\\prime": "'", "\\_": "_", "\\&": "and",
     "\\varepsilon": "\\epsilon", "\\varphi": "\\phi", "\\vartheta": "\\theta",
-    "\\dots": "\\dots",
 }  # fmt: skip
 _LOGIC = frozenset(("\\wedge", "\\land", "\\vee", "\\lor"))
 _RELATIONS = frozenset(("=", "<", ">", "\\le", "\\ge", "\\ne", "\\in", "\\approx", "\\equiv"))

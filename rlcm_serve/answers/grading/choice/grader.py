@@ -20,6 +20,7 @@ from rlcm_serve.answers.grading.choice.stated_letters import (
     letter_last,
 )
 from rlcm_serve.errors import RequestRefused
+from rlcm_serve.wrong_values import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Options:
         except (ValueError, KeyError, TypeError) as error:
             raise RequestRefused(
                 "data",
-                f"the reference {reference[:80]!r} does not parse: give a letter, or map the "
+                f"the reference {shown(reference)} does not parse: give a letter, or map the "
                 "column of the options",
             ) from error
         if options.letter not in options.letters or not options.letter:
