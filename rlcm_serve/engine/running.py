@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _FIRST_REPLY = 60.0
 """Seconds in which vLLM must answer its first call after it has started."""
+_LOOK_EVERY = 0.5
+"""Seconds between two looks whether vLLM has died while it starts."""
 _BEFORE_ALL_OTHERS = -1
 """Priority of a canary; see `GenerationSettings` for that of other requests."""
 _RESULTS = (None, "stop", "length")
@@ -155,6 +157,25 @@ class RunningVllm:
                 raise ModelRefused(
                     f"vLLM cannot load the adapter {request.lora_path} onto this model: {error}"
                 ) from error
+
+    @asynccontextmanager
+    async def answering(self, seconds: float) -> AsyncIterator[None]:
+        """Ends the calls inside after so many seconds, or once vLLM has died: then none returns.
+
+        Raises:
+            TimeoutError: it ended them; `has_died` says why.
+        """
+        async with asyncio.timeout(seconds) as limit:
+            watching = asyncio.create_task(self._ends_at_death(limit))
+            try:
+                yield
+            finally:
+                watching.cancel()
+
+    async def _ends_at_death(self, limit: asyncio.Timeout) -> None:
+        while not self.has_died:  # vLLM tells only who reads outputs  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_EVERY)
+        limit.reschedule(asyncio.get_running_loop().time())
 
     def settle(self) -> None:
         """Call this after the first finished request, when all of vLLM's processes exist."""

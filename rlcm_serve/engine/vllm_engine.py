@@ -99,7 +99,7 @@ class VllmEngine(ReasoningEngine):
         self._has_started(self.running.context, UNKNOWN)
         self.on_stage("warming up")
         try:
-            async with asyncio.timeout(_FIRST_TOKEN):
+            async with self.running.answering(_FIRST_TOKEN):
                 facts = await self.running.facts()
                 await self.running.load_adapters()
                 await self._default.read_state(self.prompt([Message(Role.USER, "1")]))
@@ -109,18 +109,18 @@ class VllmEngine(ReasoningEngine):
             await asyncio.to_thread(self._check_profiles, self.running)
         # An adapter that does not fit, a schema that cannot be followed, or a self-test that
         # failed; vLLM would stay.
-        except (EngineDead, ModelRefused, ProfileRefused, UnsupportedVllm) as error:
+        except (EngineDead, ModelRefused, ProfileRefused, UnsupportedVllm, TimeoutError) as error:
             died = self.running.has_died
+            if not died and isinstance(error, TimeoutError):
+                hung = f"vLLM started, but produced no token within {_FIRST_TOKEN:g} s"
+                self.running.kill(hung)
+                raise EngineDead(hung) from error
             cause = await self.running.cause_of_death() if died else ""
             await self.running.aclose()
             self.running = None
             if died:
                 raise EngineDead(f"vLLM died during its start: {cause}") from error
             raise
-        except TimeoutError as error:
-            hung = f"vLLM started, but produced no token within {_FIRST_TOKEN:g} s"
-            self.running.kill(hung)
-            raise EngineDead(hung) from error
         self.running.settle()
 
     def _has_started(self, context: int, facts: EngineFacts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from itertools import count
@@ -56,6 +57,32 @@ async def test_a_canary_goes_before_all_others_and_does_not_count() -> None:
         await vllm.canary()
     assert seen == [(-1, 0), (0, 1), (-1, 1)]
     assert vllm.in_flight == 0
+
+
+async def test_calls_of_a_start_end_when_vllm_dies() -> None:
+    """vLLM never answers a call that its death interrupts."""
+    vllm = running()
+
+    async def killed() -> None:
+        await asyncio.sleep(0.1)
+        vllm.llm.errored = True
+
+    dying = asyncio.create_task(killed())
+    async with asyncio.timeout(20):
+        with pytest.raises(TimeoutError):
+            async with vllm.answering(3600):
+                await asyncio.Event().wait()
+    await dying
+
+
+async def test_calls_of_a_start_may_take_their_time() -> None:
+    vllm = running()
+    async with vllm.answering(60):
+        await asyncio.sleep(0.01)
+    with pytest.raises(TimeoutError):
+        async with vllm.answering(0.01):
+            await asyncio.Event().wait()
+    assert not vllm.has_died
 
 
 @pytest.mark.parametrize("end", ["stop", "length"])
