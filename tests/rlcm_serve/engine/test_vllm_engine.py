@@ -235,7 +235,8 @@ async def test_seed_and_temperature_zero_are_no_contradiction(engine: VllmEngine
 
 
 async def test_what_of_a_prompt_was_cached_is_counted(engine: VllmEngine) -> None:
-    history = [Message(Role.USER, QUESTIONS[1]), Message(Role.ASSISTANT, "It shows 4.")] * 6
+    asked = f"Counted. {QUESTIONS[1]}"  # nobody else's begins like this
+    history = [Message(Role.USER, asked), Message(Role.ASSISTANT, "It shows 4.")] * 6
     prompt = engine.prompt([*history, Message(Role.USER, QUESTIONS[2])])
     how = generation(engine, Budget(20, 8))
     cached = [
@@ -250,7 +251,8 @@ async def test_what_of_a_prompt_was_cached_is_counted(engine: VllmEngine) -> Non
 async def test_requests_with_another_salt_find_nothing_cached_and_think_the_same(
     engine: VllmEngine,
 ) -> None:
-    history = [Message(Role.USER, QUESTIONS[1]), Message(Role.ASSISTANT, "It shows 7.")] * 6
+    asked = f"Salted. {QUESTIONS[1]}"  # nobody else's begins like this
+    history = [Message(Role.USER, asked), Message(Role.ASSISTANT, "It shows 7.")] * 6
     prompt = engine.prompt([*history, Message(Role.USER, QUESTIONS[2])])
     greedy = Sampling(temperature=0.0, top_p=1.0)
     runs = [
