@@ -88,8 +88,8 @@ _ARGUMENTS = (
     "worker_extension_cls",
 )
 _SAMPLING = (
-    *("detokenize", "extra_args", "logprobs", "max_tokens", "n", "output_kind", "seed"),
-    *("stop_token_ids", "stream_interval", "structured_outputs", "temperature", "top_p"),
+    *("detokenize", "extra_args", "logprobs", "max_tokens", "min_p", "n", "output_kind", "seed"),
+    *("stop_token_ids", "stream_interval", "structured_outputs", "temperature", "top_k", "top_p"),
 )
 
 FRONT_END = (
