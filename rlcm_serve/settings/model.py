@@ -546,6 +546,12 @@ class Settings(BaseSettings):
                 f"rehearse is {self.rehearse!r}, but monitor is off, so nothing would "
                 "be rehearsed: set monitor to true, or leave rehearse out"
             )
+        for name in ("audit_shares", "audit_texts", "alarm_actions", "alarm_webhook"):
+            if getattr(self, name):
+                _refuse(
+                    f"{name} is given, but monitor is off, so it would do nothing: set monitor to "
+                    f"true, or leave {name} out"
+                )
 
     @property
     def is_loopback(self) -> bool:

@@ -321,6 +321,12 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
             "rehearse is '571b667eda0c', but monitor is off, so nothing would be "
             "rehearsed: set monitor to true, or leave rehearse out",
         ),
+        (
+            {"monitor": False, "alarm_webhook": "https://hooks.example.com/secret"},
+            "alarm_webhook is given, but monitor is off, so it would do nothing: set monitor to "
+            "true, or leave alarm_webhook out",
+        ),
+        ({"monitor": False, "audit_texts": True}, "audit_texts is given, but monitor is off"),
     ],
 )
 def test_impossible_values_are_refused(flags: dict[str, Any], said: str) -> None:
