@@ -459,14 +459,18 @@ def _move(
     return found.scalar() is not None
 
 
-def _lock(session: Session, job: Calibration) -> None:
+def is_locked(session: Session, job: Calibration) -> bool:
     """Keeps a job from being changed and deleted by others until the transaction ends.
 
-    Raises:
-        Conflict: it was deleted. In SQLite, another one may have its number by now.
+    False if it was deleted. In SQLite, another one may have its number by now.
     """
     row = select(CalibrationRow.number).where(CalibrationRow.id == job.id)
-    if session.scalar(row.with_for_update()) is None:
+    return session.scalar(row.with_for_update()) is not None
+
+
+def _lock(session: Session, job: Calibration) -> None:
+    """As `is_locked`; raises Conflict if the job was deleted."""
+    if not is_locked(session, job):
         raise Conflict(f"calibration {job.id} was deleted")
 
 

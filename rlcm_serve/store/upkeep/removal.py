@@ -1,13 +1,12 @@
 """Deletes calibration jobs and what they recorded, in short transactions.
 
 Other writes take turns with them. Deletion that was interrupted continues when it is asked again.
-A job that another process has deleted stays so: in SQLite, another job may have its number by now.
+A job that another process has deleted stays so.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import delete, select
-from sqlalchemy.orm import Session
+from sqlalchemy import delete
 
 from rlcm_serve.store.calibration_tables import (
     CalibrationRow,
@@ -20,6 +19,7 @@ from rlcm_serve.store.calibration_tables import (
     RecordingRow,
     TracesRow,
 )
+from rlcm_serve.store.calibrations import is_locked
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.job import Calibration
 
@@ -50,7 +50,7 @@ async def delete_job(database: Database, job: Calibration) -> None:
 def _delete_problems(database: Database, job: Calibration, first: int) -> None:
     last, number = first + AT_ONCE - 1, job.number
     with database.session() as session:
-        if not _lock(session, job):
+        if not is_locked(session, job):
             return
         recordings = RecordingRow.problem.between(first, last)
         session.execute(delete(RecordingRow).where(RecordingRow.job == number, recordings))
@@ -64,7 +64,7 @@ def _delete_row(database: Database, job: Calibration) -> None:
     number = job.number
     with database.session() as session:
         # Whoever still writes to the job ends first, so that all it wrote is deleted.
-        if not _lock(session, job):
+        if not is_locked(session, job):
             return
         session.execute(delete(TracesRow).where(TracesRow.job == number))
         session.execute(delete(KindCertificateRow).where(KindCertificateRow.job == number))
@@ -72,9 +72,3 @@ def _delete_row(database: Database, job: Calibration) -> None:
         session.execute(delete(LeaseRow).where(LeaseRow.job == number))
         session.execute(delete(OwnerRow).where(OwnerRow.id == job.id))
         session.execute(delete(CalibrationRow).where(CalibrationRow.number == number))
-
-
-def _lock(session: Session, job: Calibration) -> bool:
-    """Keeps the job as it is until the transaction ends. False if it was deleted."""
-    row = select(CalibrationRow.number).where(CalibrationRow.id == job.id)
-    return session.scalar(row.with_for_update()) is not None
