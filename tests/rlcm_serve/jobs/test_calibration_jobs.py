@@ -432,7 +432,7 @@ async def test_a_process_that_stalled_notices_that_another_took_over(database: D
         here.engine.hold(4)
         job = await here.jobs.submit(REQUEST, PROBLEMS)
         await here.engine.all_held.wait()
-        taken = Leases(database)
+        taken = Leases(database, seconds=2.0)  # a much longer one would be of another clock
         with database.session() as session:  # as if this process had stood still for long
             session.execute(update(LeaseRow).values(until=0.0))
         assert taken.claim(job)
