@@ -111,6 +111,12 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+# Settings that do nothing without another are refused without it.
+NEEDED: dict[str, dict[str, Any]] = dict.fromkeys(
+    ("evidence_key", "evidence_texts", "evidence_days"), {"evidence": True}
+)
+
+
 def value_of(name: str) -> st.SearchStrategy[Any]:
     if isinstance(Settings.model_fields[name].default, bool):
         return st.booleans()
@@ -144,18 +150,22 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
     placed = data.draw(st.sets(st.sampled_from(PLACES)))
+    needed = NEEDED.get(name, {})
     values = {
-        place: {name: data.draw(value_of(name))} if place in placed else {} for place in PLACES
+        place: {name: data.draw(value_of(name))} | needed if place in placed else {}
+        for place in PLACES
     }
     tmp_path = tmp_path_factory.getbasetemp()
     with given_in(tmp_path, values) as (flags, file):
         loaded = load_settings(flags, file)
-    expected, source = getattr(Settings(), name), "default"
-    for place, said in zip(PLACES, (str(file), variable_of(name), "flag"), strict=True):
-        if values[place]:
-            expected, source = getattr(Settings(**values[place]), name), said
-    assert getattr(loaded.settings, name) == expected
-    assert loaded.sources == dict.fromkeys(FIELDS, "default") | {name: source}
+    winning = next((values[place] for place in reversed(PLACES) if values[place]), {})
+    assert getattr(loaded.settings, name) == getattr(Settings(**winning), name)
+    sources = dict.fromkeys(FIELDS, "default")
+    for place in PLACES:
+        for each in values[place]:
+            said = {"file": str(file), "environment": variable_of(each), "flag": "flag"}
+            sources[each] = said[place]
+    assert loaded.sources == sources
 
 
 def test_every_setting_has_a_place_a_flag_a_variable_and_a_description() -> None:
@@ -327,6 +337,12 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
             "true, or leave alarm_webhook out",
         ),
         ({"monitor": False, "audit_texts": True}, "audit_texts is given, but monitor is off"),
+        (
+            {"evidence_key": "signing.pem"},
+            "evidence_key is given, but evidence is off, so no answer would be recorded: set "
+            "evidence to true, or leave evidence_key out",
+        ),
+        ({"evidence_days": 365}, "evidence_days is given, but evidence is off"),
     ],
 )
 def test_impossible_values_are_refused(flags: dict[str, Any], said: str) -> None:
@@ -426,6 +442,7 @@ def test_every_setting_that_is_a_path_is_seen_from_the_files_folder(tmp_path: Pa
     assert {"probe", "evidence_folder", "evidence_key"} <= {*single}
     assert "trusted_keys" in lists
     written = [f'{name} = "it"' for name in single] + [f'{name} = ["it"]' for name in lists]
+    written.append("evidence = true")
     (folder / "rlcm.toml").write_text("\n".join(written))
     settings = load_settings({}, folder / "rlcm.toml").settings
     found = {name: getattr(settings, name) for name in (*single, *lists)}
