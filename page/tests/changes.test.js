@@ -19,7 +19,7 @@ function report(name, changes = {}) {
 test("the same certificate twice differs in nothing but is said to be alike", () => {
   const one = report("selective-1");
   const said = changesOf(one, one, 0.1).join(" ");
-  assert.match(said, /both have the same thresholds/);
+  assert.match(said, /both have the same stopping rule/);
   assert.match(said, /Both were fitted on the same engine/);
   assert.doesNotMatch(said, /chance|Only|newer/);
 });
@@ -39,6 +39,15 @@ test("levels, thresholds and engines that differ are named", () => {
   assert.match(said, /Only A is certified at α = 1% and 2%/);
   assert.match(said, /A stops and answers at a confidence of 0.90, B stops and answers at a confidence of 0.80/);
   assert.match(said, /Their engines differ in model weights/);
+});
+
+test("stopping rules that differ in anything but their thresholds are not said to be alike", () => {
+  const [one, other] = [report("selective-1"), report("selective-1")];
+  one.levels[1].policy = { lambda_answer: 0, patience: 32, low_rise: 0 };
+  other.levels[1].policy = { lambda_answer: 0.6, patience: 256, low_rise: 0.4 };
+  const said = changesOf(one, other, one.levels[1].alpha).join(" ");
+  assert.match(said, /they differ in how the threshold λ1 rises, how long confidence must stay low and the answer threshold λa\./);
+  assert.doesNotMatch(said, /same stopping rule/);
 });
 
 test("figures of test problems are compared with none of calibration problems", () => {

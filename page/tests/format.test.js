@@ -14,6 +14,8 @@ test("a share never rounds to none or all of it", () => {
   assert.equal(measured(1), "100%");
   assert.equal(within(0.046, 0.031, 0.062), "4.6% (3.1% to 6.2%)");
   assert.equal(within(0.046, null, null), "4.6%");
+  assert.equal(percent(0.00004), "0.004%");
+  assert.equal(percent(0.99999), "99.999%");
   assert.equal(percent(0), "0%");
   assert.equal(percent(1), "100%");
 });

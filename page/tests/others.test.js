@@ -34,6 +34,13 @@ test("a natural end answers at the confidence that a rule needs there", () => {
   assert.equal(made(policy, unread), "● finished");
 });
 
+test("a sample that used up its budget is said to have done so", () => {
+  const spent = sample([0.5, 0.72], "budget", { finalRead: true });
+  assert.equal(made(policy, run([spent])), "■ out of budget, and answers");
+  const both = run([spent, sample([0.5, 0.72], "natural")], { vote: { leader: "7", share: 0.6 } });
+  assert.match(made({ ...policy, lambda_answer: 0 }, both), /^● 1 finished, ■ 1 out of budget/);
+});
+
 test("at a natural end the smoothed confidence counts", () => {
   const one = run([sample([0.4, 0.72], "natural")]);
   assert.equal(made({ ...policy, lambda_low: -1, smoothing: 0.5 }, one), "● finished, and abstains"); // 0.56

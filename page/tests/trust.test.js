@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { verdict } from "../../rlcm_serve/page/static/js/trust/fingerprint.js";
 import { reportDataOf } from "../../rlcm_serve/page/static/js/trust/report-data.js";
-import { guaranteeOf, jointlyOf, stateOf } from "../../rlcm_serve/page/static/js/trust/wording.js";
+import { guaranteeOf, jointlyOf, rulesOf, stateOf } from "../../rlcm_serve/page/static/js/trust/wording.js";
 
 const good = { active: true, fits: true, withdrawn: null, voided: null };
 
@@ -30,6 +30,15 @@ test("what an engine voids is not told as a promise", () => {
 test("a promise says if it counts every group equally", () => {
   const report = { ...good, risk: "error", kind: null, average: "groups" };
   assert.match(guaranteeOf(report, { alpha: 0.1, certified: true }), /^The promise: counting every group of questions equally, at most 10%/);
+});
+
+test("a threshold that rises is not told as one that stands still", () => {
+  const rule = (policy) => rulesOf({ n: 1 }, { lambda_high: null, lambda_low: 0.1, policy: { patience: 64, ...policy } })[0].text.replace(/\u00a0/g, " ");
+  assert.equal(rule({}), "It stops and abstains once its confidence has stayed at or below 0.10 for 64 tokens (the threshold λ1).");
+  assert.equal(
+    rule({ low_rise: 0.4, low_slope: 0.05, low_shift: 100 }),
+    "It stops and abstains once its confidence has stayed below a threshold that rises from 0.10 to 0.50, half of it by 100 tokens, for 64 tokens (the threshold λ1).",
+  );
 });
 
 test("without report data nothing is said of the engine's fingerprint", () => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,7 @@ from rlcm_serve.api.wire.monitoring.figures import (
     MonitoringBody,
     MonitoringEventBody,
 )
-from rlcm_serve.errors import NotFound
+from rlcm_serve.errors import NotFound, NotReady
 from tests.page.by_hand import alter, refuse, tell
 from tests.page.scripted import ScriptedProcess
 from tests.page.visitor import Visitor
@@ -199,14 +200,15 @@ def test_a_promise_that_is_kept(known: Visitor) -> None:
     expect(chart).to_be_visible()
     expect(known.page.locator(".live-events")).to_have_count(0)
     todo = known.page.locator(".question.todo")
-    expect(todo.locator("li")).to_have_count(2)
+    expect(todo.locator("li")).to_have_count(1)
     expect(todo).to_contain_text("Label 12 answers")
     why = known.page.locator(".question.why li")
     expect(why.first).to_have_text(
         "Labels: of 2 levels of 1 active certificate, at 1 there are too few labels to tell and "
         "1 has no test that labels can make."
     )
-    expect(why.nth(1)).to_contain_text("does not explain confidence at the end now")
+    expect(why.nth(1)).to_contain_text("6\u00a0labels came too late")
+    expect(why.nth(2)).to_contain_text("does not explain confidence at the end now")
     known.inspect("live")
 
 
@@ -288,6 +290,47 @@ def test_history_needs_no_open_tab(known: Visitor) -> None:
     listed.first.get_by_role("button").click()
     expect(changed.locator(".trace canvas")).to_be_visible()
     known.inspect("live-trace")
+
+
+def test_what_is_read_stays_open_while_figures_are_renewed(known: Visitor) -> None:
+    known.page.clock.install()
+    told = body(alarmed=False)
+    open_view(known, told)
+    fold = known.page.locator(".live-chart").first.get_by_text("Figures as a table")
+    fold.click()
+    expect(fold).to_be_focused()
+    figures = known.page.locator(".live-chart tbody").first
+    expect(figures).to_be_visible()
+    told["certificates"][0]["levels"][0]["labels"]["right"] += 1
+    tell(known, "monitoring", told)
+    known.page.clock.fast_forward(21_000)
+    expect(known.page.locator(".detail.risks .evidence").first).to_contain_text("211 right")
+    expect(figures).to_be_visible()
+    expect(fold).to_be_focused()
+
+
+def test_only_the_list_of_answers_is_old_if_only_that_could_not_be_loaded(known: Visitor) -> None:
+    known.page.clock.install()
+    open_view(known, body(alarmed=False))
+    answers_part = known.page.locator(".detail.answers")
+    expect(answers_part.locator("tbody tr").first).to_be_visible()
+    refuse(known, "answers?limit=200", NotReady("the database is busy"))
+    tell(known, "monitoring", body(alarmed=True))
+    known.page.clock.fast_forward(21_000)
+    expect(known.page.locator(".kept .verdict")).to_have_text(re.compile("^✕ No: "))
+    expect(known.page.locator(".question.kept")).not_to_contain_text("old")
+    expect(answers_part).to_contain_text("This list is old; the latest answers could not be loaded")
+
+
+def test_labels_that_came_too_late_are_a_reason_and_no_step(known: Visitor) -> None:
+    told = body(alarmed=False)
+    told["audit"] |= {"waiting": 0, "oldest": None}
+    for one in told["certificates"][0]["levels"]:
+        one["test"] = LabelTest.example(alarmed=False)
+        one["drift"] = []
+    open_view(known, told)
+    expect(known.page.locator(".question.why")).to_contain_text("came too late or not at all")
+    expect(known.page.locator(".question.todo")).to_contain_text("✓ Nothing.")
 
 
 def test_few_answers_are_not_compared(known: Visitor) -> None:

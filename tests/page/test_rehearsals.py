@@ -9,7 +9,8 @@ from playwright.sync_api import expect
 
 from rlcm_serve.api.wire.monitoring.rehearsals import FigureBody, RehearsalBody, RehearsedLevel
 from rlcm_serve.errors import AccessDenied
-from tests.page.by_hand import refuse, tell
+from tests.page.by_hand import alter, refuse, tell
+from tests.page.scripted import ScriptedProcess
 from tests.page.test_live import body, open_view
 from tests.page.visitor import Visitor
 
@@ -103,6 +104,40 @@ def test_a_certificate_is_activated_after_a_question(known: Visitor) -> None:
     expect(card.get_by_role("status")).to_have_text("● This certificate is active.")
     assert f"POST {known.url}/{address}" in asked
     expect(activate).to_be_hidden()
+
+
+def test_a_certificate_that_another_one_replaced_is_no_longer_said_to_be_active(
+    known: Visitor, scripted: ScriptedProcess
+) -> None:
+    open_rehearsals(known, rehearsal(level(0.1, labels=600)))
+    tell(known, f"certificates/{ID}/activate", {})
+    card = known.page.locator(".rehearsals-section .card")
+    activate = card.get_by_role("button", name=f"Activate {ID}")
+    activate.click()
+    card.get_by_role("button", name="Activate now").click()
+    status = card.locator(".activation [role=status]")
+    expect(status).to_have_text("● This certificate is active.")
+    authorization = {"Authorization": f"Bearer {scripted.key}"}
+    overview = known.page.request.get(f"{known.url}/overview", headers=authorization).json()
+    listed = overview["certificates"]
+    alter(known, "overview", figures="service", certificates=[listed[0] | {"id": ID}])
+    expect(known.page.locator(".active-certificates-section")).to_contain_text(ID)
+    expect(status).to_have_text("● This certificate is active.")
+    alter(known, "overview", figures="service", certificates=listed)
+    expect(activate).to_be_visible()
+    expect(status).to_be_hidden()
+
+
+def test_without_a_response_nothing_is_said_to_be_refused(known: Visitor) -> None:
+    open_rehearsals(known, rehearsal(level(0.1, labels=600)))
+    known.page.route(f"{known.url}/certificates/{ID}/activate", lambda route: route.abort())
+    card = known.page.locator(".rehearsals-section .card")
+    card.get_by_role("button", name=f"Activate {ID}").click()
+    card.get_by_role("button", name="Activate now").click()
+    expect(card.get_by_role("status")).to_have_text(
+        "The service cannot be reached. It may have been done all the same: look again before you "
+        "repeat it."
+    )
 
 
 def test_a_refused_activation_says_why(known: Visitor) -> None:

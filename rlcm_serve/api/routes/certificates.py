@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from rlcm_serve.api.access import keyed, require_admin, require_solve
+from rlcm_serve.api.ask import while_connected
 from rlcm_serve.api.context import Context, ContextOfApp
 from rlcm_serve.api.routes.parameters import CertificateOfPath
 from rlcm_serve.api.routes.rehearsals import body_of, levels_of
@@ -166,6 +167,7 @@ async def upload_certificate(
 async def activate_certificate(
     id_: CertificateOfPath,
     context: ContextOfApp,
+    request: Request,
     dry_run: Annotated[
         bool,
         Query(
@@ -180,7 +182,8 @@ async def activate_certificate(
     The response has what its rehearsal says. With `dry_run` it says so first, and nothing changes.
     """
     await require_activable(context.certificates, context.service, id_)
-    levels = await levels_of(context, id_)  # before: whoever waits in vain has activated nothing
+    # Before anything changes: who leaves while it is computed has activated nothing.
+    levels = await while_connected(request, levels_of(context, id_))
     if not dry_run:
         await activate(context.certificates, context.service, [id_])
     rehearsal = await body_of(context, id_, levels)

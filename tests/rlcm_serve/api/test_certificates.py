@@ -121,6 +121,40 @@ async def test_an_upload_is_kept_and_served_once_activated(ready: Running) -> No
     assert "is not active" in error_of(again, 409, "conflict")
 
 
+async def test_who_leaves_while_the_rehearsal_is_read_has_activated_nothing(
+    ready: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await upload(ready, BETTER)
+    read, left = asyncio.Event(), asyncio.Event()
+
+    async def slow_levels(*_: Any) -> Any:
+        read.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("rlcm_serve.api.routes.certificates.levels_of", slow_levels)
+    messages = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop()
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(_: Any) -> None:
+        pass
+
+    path = f"/certificates/{BETTER.id}/activate"
+    address = {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": ""}
+    scope = {"type": "http", "method": "POST", "scheme": "http", "http_version": "1.1"}
+    hosts = {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 9), "server": None}
+    asked = asyncio.create_task(ready.app(scope | address | hosts, receive, send))
+    async with asyncio.timeout(60):
+        await read.wait()
+        left.set()
+        await asyncio.wait({asked})
+    assert (await listed(ready))[BETTER.id]["active"] is False
+
+
 async def test_a_second_upload_changes_nothing(ready: Running) -> None:
     await upload(ready, BETTER)
     await ready.client.post(f"/certificates/{BETTER.id}/activate")

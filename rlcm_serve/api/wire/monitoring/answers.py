@@ -44,7 +44,9 @@ class RecentAnswer(Wire):
     familiarity: float | None = Field(examples=[0.94])
     """Familiarity of the question; null if it was not read."""
     audit: bool = Field(examples=[True])
-    """Whether the answer was drawn for audit. An abstention needs no label."""
+    """Whether the answer was drawn for audit. An abstention needs a label only under
+    `regret`, and for a fresh certificate in place of a withdrawn one.
+    """
     due: str = Field(examples=["2026-01-19T09:31:40.120+00:00"])
     """When a label must be in to count in the test, as an ISO 8601 time in UTC."""
     label: Literal["right", "wrong"] | None = Field(examples=["right"])

@@ -45,6 +45,25 @@ export function replace(node, ...children) {
 }
 
 /**
+ * Renews what is in a node while somebody may be reading it: details that are open stay open, and the focus stays at
+ * its place.
+ *
+ * @param {Element} node
+ * @param {() => void} renewal
+ */
+export function renew(node, renewal) {
+  const folds = () => [...node.querySelectorAll("details")];
+  const targets = () => [...node.querySelectorAll("a, button, summary, [tabindex]")];
+  const open = folds().map((one) => one.open);
+  const focused = targets().findIndex((one) => one === document.activeElement);
+  renewal();
+  const now = folds();
+  if (now.length === open.length) now.forEach((one, at) => (one.open = open[at] ?? one.open));
+  const target = targets()[focused];
+  if (target instanceof HTMLElement) target.focus({ preventScroll: true });
+}
+
+/**
  * Sets a node's text if it differs, so that nothing is laid out anew for nothing.
  *
  * @param {Node} node

@@ -14,12 +14,13 @@ export function number(value, decimals = 0) {
 }
 
 /**
- * A share that somebody chose, as it was chosen: α, δ, a setting, a tick. 0.1 -> "10%", 0.025 -> "2.5%".
+ * A share that somebody chose, as it was chosen: α, δ, a setting, a tick. 0.1 -> "10%", 0.025 -> "2.5%",
+ * 0.00004 -> "0.004%".
  *
  * @param {number} share in [0, 1]
  */
 export function percent(share) {
-  return `${number(share * 100, 2)}%`;
+  return `${number(share * 100, decimals(share, 2, 12))}%`;
 }
 
 /**
@@ -31,9 +32,21 @@ export function percent(share) {
  */
 export function measured(share) {
   if (share <= 0 || share >= 1) return `${whole.format(share * 100)}%`;
-  let digits = 1;
-  while (digits < 4 && [0, 100].includes(Number((share * 100).toFixed(digits)))) digits += 1;
-  return `${(share * 100).toFixed(digits)}%`;
+  return `${(share * 100).toFixed(decimals(share, 1, 4))}%`;
+}
+
+/**
+ * How many decimals a percentage needs to be neither 0 nor 100 if the share is neither.
+ *
+ * @param {number} share
+ * @param {number} least
+ * @param {number} most
+ */
+function decimals(share, least, most) {
+  if (share <= 0 || share >= 1) return least;
+  let digits = least;
+  while (digits < most && [0, 100].includes(Number((share * 100).toFixed(digits)))) digits += 1;
+  return digits;
 }
 
 /**

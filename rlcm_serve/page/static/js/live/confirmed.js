@@ -12,8 +12,8 @@ import { sentence } from "../format.js";
  * @param {string} options.yes name of the button that does it
  * @param {string} options.not how a refusal begins
  * @param {() => Promise<string>} options.run does it; what is said then
- * @returns {{ element: HTMLElement, say: (words: string) => void, offer: () => void }} `offer` shows
- *   the button again after it was used
+ * @returns {{ element: HTMLElement, say: (words: string) => void, done: (words: string) => void, offer: () => void }}
+ *   `done` says so in place of the button, and `offer` shows it again
  */
 export function confirmed({ verb, id, question: asked, yes: named, not, run }) {
   const said = h("p", { role: "status", hidden: true });
@@ -33,12 +33,11 @@ export function confirmed({ verb, id, question: asked, yes: named, not, run }) {
   async function go() {
     yes.disabled = true;
     try {
-      const words = await run();
-      question.hidden = true;
-      say(words);
+      done(await run());
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
-      say(`${not}: ${sentence(error.detail)}`);
+      // Without a response, the service may have done it, or may do it yet.
+      say(error.status === 0 ? `${sentence(error.detail)} It may have been done all the same: look again before you repeat it.` : `${not}: ${sentence(error.detail)}`);
     } finally {
       yes.disabled = false;
     }
@@ -46,13 +45,20 @@ export function confirmed({ verb, id, question: asked, yes: named, not, run }) {
 
   /** @param {string} words */
   function say(words) {
-    said.hidden = false;
+    said.hidden = !words;
     setText(said, words);
+  }
+
+  /** @param {string} words */
+  function done(words) {
+    first.hidden = question.hidden = true;
+    say(words);
   }
 
   return {
     element: h("div", { class: "activation" }, first, question, said),
     say,
+    done,
     offer() {
       first.hidden = !question.hidden;
     },

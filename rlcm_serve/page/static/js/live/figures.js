@@ -23,7 +23,7 @@ import { count, duration, list, measured, number, percent } from "../format.js";
  * @typedef {{ number: number, time: string, certificate: string, alpha: number | null, what: string,
  *   text: string, action: string, hook: string, runbook?: string | null }} Event
  * @typedef {{ time: string, behind_s: number | null,
- *   audit: { share: number, waiting: number, oldest: string | null },
+ *   audit: { share: number, deadline_s: number, waiting: number, oldest: string | null },
  *   certificates: Monitored[], events: Event[] }} Monitoring
  */
 

@@ -18,6 +18,7 @@ import { confirmed } from "./confirmed.js";
 const EVERY_MS = 60_000;
 const PATIENCE_MS = 10_000;
 const NO_LABEL = "no label yet";
+const ACTIVE = "● This certificate is active.";
 const UNDECIDED =
   "Undecided questions were stopped before this level would have stopped them. The level saves at most what is shown, and the other figures leave them out.";
 const MISSING =
@@ -71,6 +72,7 @@ export function rehearsalsSection(api, onActivated) {
     element,
     async look(mayRead, active) {
       if (!mayRead) return show([]);
+      for (const [id, card] of cards) card.activated(active.includes(id));
       if (Date.now() < due) return;
       due = Date.now() + EVERY_MS;
       try {
@@ -92,15 +94,17 @@ function rehearsalCard(id, api, onActivated) {
   const state = h("span", { class: "tag" });
   const table = h("div");
   const note = h("p", { class: "term" });
+  const button = activation(id, api, onActivated);
   const element = h(
     "article",
     { class: "card" },
     h("div", { class: "row" }, h("h4", null, h("a", { href: writeFragment("trust", { id }) }, "Certificate ", h("code", null, id))), state),
     table,
     note,
-    activation(id, api, onActivated),
+    button.element,
   );
   let shape = "";
+  let isActive = false;
   return {
     element,
     /** @param {Rehearsal} rehearsal */
@@ -115,6 +119,14 @@ function rehearsalCard(id, api, onActivated) {
       if (levels.some((level) => level.missing > 0)) notes.push(MISSING);
       note.hidden = notes.length === 0;
       setText(note, notes.join(" "));
+    },
+    /** @param {boolean} now whether the certificate is active */
+    activated(now) {
+      if (now === isActive) return; // just activated, it may not be listed yet
+      isActive = now;
+      if (now) return button.done(ACTIVE);
+      button.say("");
+      button.offer();
     },
   };
 }
@@ -172,7 +184,7 @@ function activation(id, api, onActivated) {
     async run() {
       await api.post(`certificates/${encodeURIComponent(id)}/activate`, PATIENCE_MS);
       onActivated();
-      return "● This certificate is active.";
+      return ACTIVE;
     },
-  }).element;
+  });
 }

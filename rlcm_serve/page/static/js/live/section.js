@@ -1,7 +1,7 @@
 /** The promise, live, as four questions: is it kept now, why or why not, what changed, and what to do. */
 
 import { Problem } from "../api.js";
-import { h, replace, setText } from "../dom.js";
+import { h, renew, replace, setText } from "../dom.js";
 import { percent, sentence } from "../format.js";
 import { driftSection } from "./drift.js";
 import { eventDays } from "./events.js";
@@ -37,6 +37,7 @@ export function liveSections(api, beside, onStarted) {
   const audit = h("p", { class: "muted" });
   const cards = h("div", { class: "live-certificates" });
   const drift = h("div");
+  const listNote = h("p", { class: "muted" });
   const recent = h("div");
   const trace = traceOf(api);
   const risks = section("detail risks", "The live risk of each level", audit, cards);
@@ -49,7 +50,7 @@ export function liveSections(api, beside, onStarted) {
   const details = [
     risks,
     section("detail drifts", "Questions, compared with the calibration", drift, beside.drift),
-    section("detail answers", "The latest answers", recent, beside.answers),
+    section("detail answers", "The latest answers", listNote, recent, beside.answers),
   ];
   /** @type {import("../charts.js").Chart[]} */
   let charts = [];
@@ -69,14 +70,16 @@ export function liveSections(api, beside, onStarted) {
     const next = JSON.stringify([body.certificates, body.events, body.audit, ...titles]);
     if (next === shape) return;
     shape = next;
-    charts.forEach((one) => one.destroy());
-    const { elements, draw } = certificateCards(body, titles);
-    replace(cards, elements);
-    charts = draw();
-    replace(drift, driftSection(body.certificates));
-    replace(why, reasons(body, titles.size));
-    replace(events, eventDays(body.events));
-    replace(todo, steps(body));
+    renew(cards, () => {
+      charts.forEach((one) => one.destroy());
+      const { elements, draw } = certificateCards(body, titles);
+      replace(cards, elements);
+      charts = draw();
+    });
+    renew(drift, () => replace(drift, driftSection(body.certificates)));
+    renew(why, () => replace(why, reasons(body, titles.size)));
+    renew(events, () => replace(events, eventDays(body.events)));
+    renew(todo, () => replace(todo, steps(body)));
   }
 
   /**
@@ -88,6 +91,7 @@ export function liveSections(api, beside, onStarted) {
     verdict.className = "verdict";
     setText(verdict, "○ Not known.");
     setText(note, "");
+    setText(listNote, "");
     replace(why, h("p", null, cause));
     replace(events, h("p", { class: "muted" }, "Not known either."));
     replace(todo, h("p", null, remedy));
@@ -99,11 +103,17 @@ export function liveSections(api, beside, onStarted) {
   }
 
   async function list() {
-    const { answers } = await api.get(`answers?limit=${LISTED}`, undefined, PATIENCE_MS);
-    const next = JSON.stringify(answers);
-    if (next === latest || recent.contains(document.activeElement)) return; // somebody reads in it
-    replace(recent, recentAnswers(answers, trace));
-    latest = next;
+    try {
+      const { answers } = await api.get(`answers?limit=${LISTED}`, undefined, PATIENCE_MS);
+      setText(listNote, "");
+      const next = JSON.stringify(answers);
+      if (next === latest || recent.contains(document.activeElement)) return; // somebody reads in it
+      replace(recent, recentAnswers(answers, trace));
+      latest = next;
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setText(listNote, `${latest ? "This list is old; the latest answers" : "The latest answers"} could not be loaded: ${sentence(error.detail)}`);
+    }
   }
 
   return {
@@ -120,7 +130,7 @@ export function liveSections(api, beside, onStarted) {
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
         if (error.status === 404) none("Monitoring is off (the setting “monitor”), so nothing checks whether the promise is kept.", "Start the service with monitoring, and label the answers that it draws.");
-        else if (shape) setText(note, `These figures are old; the latest could not be loaded: ${error.detail}`);
+        else if (shape) setText(note, `These figures are old; the latest could not be loaded: ${sentence(error.detail)}`);
         else none(sentence(error.detail), "Wait: the page asks again every 20 seconds. If it lasts, look at the service’s log.");
       }
     },

@@ -98,21 +98,17 @@ function untested({ certificates }) {
 /** @param {Monitoring} body */
 function labels({ audit, certificates }) {
   const levels = certificates.flatMap((one) => one.levels);
-  const served = certificates.filter(({ active }) => active).flatMap((one) => one.levels);
-  const expired = served.reduce((sum, level) => sum + level.labels.expired, 0);
   const found = [];
   // Single keys may have shares of their own.
   if (!audit.share && !levels.some((level) => level.labels.audited)) found.push([h("b", null, "Have answers drawn for labels: "), "without labels nothing tests the promise. Raise ", h("code", null, "audit_share"), " above 0."]);
   if (audit.waiting)
     found.push([
       h("b", null, `Label ${count(audit.waiting, "answer")}: `),
-      audit.oldest ? `the oldest has waited since ${timeOf(audit.oldest)}. ` : "",
+      audit.oldest ? `the oldest has waited since ${timeOf(audit.oldest)}, and counts as right if it has no label after ${duration(audit.deadline_s)}. ` : "",
       h("code", null, "rlcm audit"),
       " lists them, ",
       h("code", null, "rlcm feedback"),
       " takes the labels.",
     ]);
-  if (expired)
-    found.push([h("b", null, "Label in time: "), `${count(expired, "label")} came too late or not at all. Each counts as right, so a rise of the risk is found later. `, runbook("RlcmLabelsExpire")]);
   return found;
 }

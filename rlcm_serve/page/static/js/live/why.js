@@ -6,6 +6,7 @@ import { writeFragment } from "../fragment.js";
 import { timeOf } from "../operate/job-log.js";
 import { driftWords } from "./drift.js";
 import { GUARANTEES, statusOf, withAlpha } from "./figures.js";
+import { runbook } from "./runbooks.js";
 
 /** @typedef {import("./figures.js").Monitoring} Monitoring */
 
@@ -27,7 +28,7 @@ const FOUND = {
  * @returns {HTMLElement}
  */
 export function reasons({ certificates }, active) {
-  return h("ul", { class: "reasons" }, lost(certificates), h("li", null, labelled(certificates, active)), h("li", null, driftWords(certificates)));
+  return h("ul", { class: "reasons" }, lost(certificates), h("li", null, labelled(certificates, active)), expired(certificates), h("li", null, driftWords(certificates)));
 }
 
 /** @param {Monitoring["certificates"]} certificates */
@@ -57,4 +58,11 @@ function labelled(certificates, known) {
     return [words.replace("{}", many)];
   });
   return `Labels: of ${count(levels.length, "level")} of ${count(active.length, "active certificate")}, ${list(said)}.`;
+}
+
+/** Labels that can no longer come: nothing is left to do about them. @param {Monitoring["certificates"]} certificates */
+function expired(certificates) {
+  const levels = certificates.filter(({ active }) => active).flatMap((one) => one.levels);
+  const late = levels.reduce((sum, level) => sum + level.labels.expired, 0);
+  return late > 0 && h("li", null, `${count(late, "label")} came too late or not at all. Each counts as right, so a rise of the risk is found later. `, runbook("RlcmLabelsExpire"));
 }

@@ -10,6 +10,17 @@ import { kindWords, riskWording, samplesWords } from "./wording.js";
 /** Parts of a fingerprint that other sentences speak of. */
 const SAID = new Set(["samples", "vote", "max_tokens"]);
 
+/** Further parts of a stopping rule, with the fields of a policy that say them. @type {Record<string, string[]>} */
+const FURTHER = {
+  "how the threshold λ1 rises": ["low_rise", "low_slope", "low_shift"],
+  "how long confidence must stay low": ["patience"],
+  "what follows low confidence": ["answer_on_low"],
+  "the answer threshold λa": ["lambda_answer"],
+  "the share of the vote that a winner needs": ["lambda_vote"],
+  "the lead that ends a vote": ["lambda_stop"],
+  "how confidence is smoothed": ["smoothing"],
+};
+
 /**
  * @param {ReportData} a
  * @param {ReportData} b
@@ -102,7 +113,10 @@ function policyChanges(a, b, alpha) {
     const gives = (/** @type {number | null} */ value) => (value === null ? "never stops for low confidence" : `stops for low confidence at ${threshold(value)} or below`);
     said.push(`${at} A ${gives(first.lambda_low)}, B ${gives(second.lambda_low)}.`);
   }
-  return said.length || a.risk !== b.risk || a.n !== b.n ? said : [`${at} both have the same thresholds.`];
+  const [mine, other] = [first.policy ?? {}, second.policy ?? {}];
+  const names = Object.entries(FURTHER).filter(([, fields]) => fields.some((field) => mine[field] !== other[field])).map(([name]) => name);
+  if (names.length) said.push(`${at} they differ in ${list(names)}.`);
+  return said.length || a.risk !== b.risk || a.n !== b.n ? said : [`${at} both have the same stopping rule.`];
 }
 
 /** @param {ReportData} a @param {ReportData} b */

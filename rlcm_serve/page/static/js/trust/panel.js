@@ -1,7 +1,7 @@
 /** One certificate, whole: its promise with the evidence first, then what else there is to know. */
 
 import { h, replace } from "../dom.js";
-import { measured, number, percent } from "../format.js";
+import { measured, number, percent, tokens } from "../format.js";
 import { fingerprintTable } from "./fingerprint.js";
 import { guaranteeSection, meaningSection } from "./guarantee.js";
 import { pValueMap } from "./pvalue-map.js";
@@ -114,8 +114,9 @@ function coverage({ covers, does_not_cover: outside, verified, smallest_certifia
 
 /** @param {Record<string, number | boolean>} settings that every cell of a map shares */
 function heldWords(settings) {
-  const { patience, lambda_answer: answer, lambda_vote: vote, lambda_stop: lead, smoothing } = /** @type {Record<string, number>} */ (settings);
+  const { patience, lambda_answer: answer, lambda_vote: vote, lambda_stop: lead, smoothing, low_rise: rise, low_shift: shift } = /** @type {Record<string, number>} */ (settings);
   const parts = [
+    rise && `a threshold λ1 that rises by ${number(rise, 4)}, half of it by ${tokens(shift ?? 0)}`,
     patience && `a patience of ${number(patience)} tokens`,
     answer && `the answer threshold λa ${number(answer, 4)}`,
     vote && `at least ${percent(vote)} of the vote for the winner`,

@@ -168,7 +168,7 @@ export function surenessOf(report) {
  */
 export function rulesOf(report, level) {
   const policy = level.policy ?? {};
-  const { patience, lambda_answer: answer, lambda_vote: vote, lambda_stop: lead, smoothing } = /** @type {Record<string, number>} */ (policy);
+  const { patience, lambda_answer: answer, lambda_vote: vote, lambda_stop: lead, smoothing, low_rise: rise, low_shift: shift } = /** @type {Record<string, number>} */ (policy);
   /** @type {{ exit: "high" | "low" | "natural" | null, text: string }[]} */
   const rules = [];
   const one = report.n > 1 ? "A sample" : "It";
@@ -177,7 +177,8 @@ export function rulesOf(report, level) {
   if (level.lambda_low !== null) {
     const then = policy["answer_on_low"] ? "stops and is forced to answer" : "stops and abstains";
     const lasting = patience ? ` for ${tokens(patience)}` : "";
-    rules.push({ exit: "low", text: `${one} ${then} once its confidence has stayed at or below ${threshold(level.lambda_low)}${lasting} (the threshold λ1).` });
+    const where = rise ? `below a threshold that ${risesFrom(level.lambda_low, rise, shift ?? 0)},` : `at or below ${threshold(level.lambda_low)}`;
+    rules.push({ exit: "low", text: `${one} ${then} once its confidence has stayed ${where}${lasting} (the threshold λ1).` });
   }
   if (!rules.length) rules.push({ exit: null, text: `${one} never stops early.` });
   rules.push({
@@ -193,6 +194,17 @@ export function rulesOf(report, level) {
     rules.push({ exit: null, text: `Once an answer is ahead of every other one by ${percent(lead)} of all ${number(report.n)} votes, the samples that still think are ended.` });
   if (smoothing && smoothing > 0) rules.push({ exit: null, text: `Confidence is smoothed over the readings (exponential smoothing, weight ${number(smoothing, 2)}).` });
   return rules;
+}
+
+/**
+ * How the threshold λ1 rises while a sample thinks.
+ *
+ * @param {number} low where it begins
+ * @param {number} rise
+ * @param {number} shift tokens at which half of the rise is reached
+ */
+export function risesFrom(low, rise, shift) {
+  return `rises from ${threshold(low)} to ${threshold(low + rise)}, half of it by ${tokens(shift)}`;
 }
 
 /**

@@ -109,12 +109,15 @@ function stops(found, samples, mine) {
     const span = least === most ? count(least, "token") : `${number(least)} to ${count(most, "token")}`;
     return [`${EXITS[reason].mark} ${alone ? "" : `${those.length} `}${EXITS[reason].word} after ${span}`];
   });
-  const ended = samples.filter((one, i) => !found[i] && one.finalRead).length;
-  if (ended) parts.push(`${EXITS.natural.mark} ${alone ? "finished" : `${ended} finished`}`);
+  const ended = samples.filter((one, i) => !found[i] && one.finalRead);
+  for (const reason of /** @type {const} */ (["natural", "budget"])) {
+    const many = ended.filter(({ exit }) => (exit?.exit === "budget") === (reason === "budget")).length;
+    if (many) parts.push(`${EXITS[reason].mark} ${alone ? "" : `${many} `}${EXITS[reason].word}`);
+  }
   // Samples that were ended are known to have gone no further only under the rule that applied.
   const spared = mine ? samples.filter((one, i) => !found[i] && one.exit?.exit === "cancelled").length : 0;
   if (spared) parts.push(`${EXITS.cancelled.mark} ${spared} ${EXITS.cancelled.word}`);
-  const on = found.filter((one) => !one).length - ended - spared;
+  const on = found.filter((one) => !one).length - ended.length - spared;
   if (on) parts.push(alone ? "would have continued" : `${on} would have continued`);
   return parts.join(", ");
 }
