@@ -13,7 +13,7 @@ from scipy import stats
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.certify import certify
 from calibration.certificate.fitting.request import ALPHAS, DELTA, DesignRequest
-from calibration.certificate.kinds import Kind, group_of_several
+from calibration.certificate.kinds import Kind, delta_of_each, group_of_several
 from calibration.certificate.plan import Plan, plan
 from calibration.certificate.wording import covers, does_not_cover
 from calibration.errors import CalibrationError
@@ -109,10 +109,8 @@ def divided(
         CalibrationError: there are no kinds, or a group has several.
     """
     units_of = _units_of_kinds(traces, by)
-    enough = _enough(
-        units_of, lambda count: _labels_for(count, by, request, bounds, next_questions)
-    )
-    return enough, tuple(kind for kind in units_of if kind not in enough)
+    enough = _enough(units_of, lambda count: _labels_for(count, request, bounds, next_questions))
+    return enough, tuple(sorted(units_of.keys() - {*enough}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ def plan_kinds(
     joint = {name: settings.get(name) for name in ("bounds", "next_questions")}
 
     def labels_for(count: int) -> int:
-        return _labels_for(count, by, request, **joint)
+        return _labels_for(count, request, **joint)
 
     pilot = pilot.passing()
     kinds, skipped = _forecastable(pilot, by, fewest=labels_for(1))
@@ -209,7 +207,7 @@ def _forecastable(pilot: Traces, by: str, fewest: int) -> tuple[tuple[str, ...],
             f"column {by!r}, and no kind has a certificate of its own with fewer than {fewest}: "
             "record a larger pilot, or name a column with fewer kinds"
         )
-    return enough, tuple(kind for kind in units_of if kind not in enough)
+    return enough, tuple(sorted(units_of.keys() - {*enough}))
 
 
 def _of_all(alpha: float, pooled: Plan, of_kinds: Mapping[str, Plan], labels: int) -> int | None:
@@ -269,14 +267,12 @@ def _units_of_kinds(traces: Traces, by: str) -> dict[str, int]:
 
 def _labels_for(
     count: int,
-    by: str,
     request: DesignRequest,
     bounds: Mapping[str, float | None] | None,
     next_questions: int | None,
 ) -> int:
     """The fewest units of a kind with a certificate of its own, if so many have one."""
-    certified = tuple(str(number) for number in range(count))
-    own = Kind(by, certified[0], certified, (), request.delta).own_delta
+    own = delta_of_each(request.delta, count)
     levels = levels_delta(own, requested(own, request.risk, bounds or {}, next_questions))
     level_delta = replace(request, delta=levels).level_delta
     return ENOUGH * fewest_problems(max(request.alphas), level_delta)

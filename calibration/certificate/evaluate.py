@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.design import Design
 from calibration.certificate.levels import InfeasibleLevel
@@ -81,7 +83,9 @@ def evaluate(
     measured = replay(traces, policies, risk, procedure, groups)
     exits_T = _exits(traces, policies)
     draws = int((traces.rollouts_P // procedure.samples).sum())
-    intervals_T = _intervals(measured.losses, draws)
+    problems_U = np.bincount(traces.unit_P)
+    full_weight_U = problems_U / (groups or Groups()).divisor_U(problems_U)
+    intervals_T = _intervals(measured.losses, draws, float(full_weight_U.sum()))
     return [
         Evaluation(
             n_units=measured.losses.n_units,
@@ -201,11 +205,14 @@ def _exits(traces: Traces, policies: Sequence[ExitPolicy]) -> list[dict[ExitReas
     return [dict(zip(ExitReason, map(int, counts), strict=True)) for counts in counts_T]
 
 
-def _intervals(losses: Losses, draws: int) -> list[tuple[float, float] | None]:
-    """The interval of each policy's risk, given the number of independent draws."""
+def _intervals(losses: Losses, draws: int, full_weight: float) -> list[tuple[float, float] | None]:
+    """The interval of each policy's risk, given the number of independent draws.
+
+    `full_weight` is the total weight of units if every question counts.
+    """
     found = []
     for loss_U, weight_U in zip(losses.loss_UT.T, losses.weight_UT.T, strict=True):
-        answered = round(draws * float(weight_U.mean()))
+        answered = round(draws * float(weight_U.sum()) / full_weight)
         (risk,) = shares_over_problems(loss_U[:, None], weight_U, rollouts=answered)
         found.append(None if risk.low is None or risk.high is None else (risk.low, risk.high))
     return found

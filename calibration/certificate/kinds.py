@@ -20,6 +20,11 @@ _NAMED = 5
 """Kinds that a sentence names."""
 
 
+def delta_of_each(delta: float, kinds: int) -> float:
+    """The share of delta that the certificate of one of so many kinds may spend."""
+    return delta * (1 - POOLED_SHARE) / kinds
+
+
 def group_of_several(problems: Iterable[tuple[str | None, str | None]]) -> str | None:
     """Says which group has problems of several kinds; None if each group has one kind.
 
@@ -71,7 +76,7 @@ class Kind:
         """The share of delta that this certificate may spend."""
         if self.name is None:
             return self.delta * POOLED_SHARE
-        return self.delta * (1 - POOLED_SHARE) / len(self.certified)
+        return delta_of_each(self.delta, len(self.certified))
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:

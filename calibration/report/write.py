@@ -11,8 +11,6 @@ from calibration.simulation.risks import Risk
 from calibration.traces.traces import Traces
 
 PAGE = "report.html"
-FIGURES = ("risk", "tokens", "risk-coverage", "reliability", "p-values", "samples")
-"""Stems of all PNGs that a report may have."""
 
 
 def write_report(
@@ -49,4 +47,4 @@ def write_report(
     if out.exists() and not out.is_dir():
         raise CalibrationError(f"{out} is a file: give a folder for the report")
     content = page(summarize(certificate, traces, test, risk))
-    return write_page(content, out / PAGE, former=[f"{name}.png" for name in FIGURES])
+    return write_page(content, out / PAGE)

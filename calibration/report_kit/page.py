@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,8 +39,10 @@ _ENVIRONMENT = Environment(
 _ENVIRONMENT.filters["html"] = html_of
 
 
-def write_page(page: Page, path: Path, figures: str = "", former: Iterable[str] = ()) -> Path:
+def write_page(page: Page, path: Path, figures: str = "") -> Path:
     """Draw the figures of a page, then write PNGs and page, all or nothing.
+
+    PNGs of the page that is there before are removed unless they are written again.
 
     Figures are drawn with settings that matplotlib shares between threads: write one page at a
     time.
@@ -48,7 +51,6 @@ def write_page(page: Page, path: Path, figures: str = "", former: Iterable[str] 
         page: its content.
         path: of the HTML file.
         figures: folder of the PNGs, within that of the page; empty for the same folder.
-        former: PNGs of an earlier page, by path within its folder; removed unless written again.
 
     Returns:
         Path of the page.
@@ -62,8 +64,16 @@ def write_page(page: Page, path: Path, figures: str = "", former: Iterable[str] 
         ]
     template = _ENVIRONMENT.get_template("page.html.j2")
     text = template.render(page=replace(page, sections=sections), colors=css_variables())
+    former = [f"{folder}{name}.png" for name in _figures_of(path)]
     replace_files(path.parent, {**files, path.name: text.encode()}, former)
     return path
+
+
+def _figures_of(path: Path) -> list[str]:
+    """The names of the figures on a page; none if there is no page."""
+    if not path.is_file():
+        return []
+    return re.findall(r'<figure data-name="([\w-]+)">', path.read_text("utf-8", errors="replace"))
 
 
 def _drawn(content: Iterable[Part], folder: str, files: dict[str, bytes]) -> Iterator[Part]:

@@ -15,9 +15,10 @@ def drawn_units(traces: Traces, unit_N: NDArray[np.intp]) -> Traces:
         traces: recorded problems.
         unit_N: numbers of units, as in `Traces.unit_P`; any may repeat.
     """
-    of_unit = [np.flatnonzero(traces.unit_P == unit) for unit in range(traces.n_units)]
+    sizes = np.bincount(traces.unit_P, minlength=traces.n_units)
+    of_unit = np.split(np.argsort(traces.unit_P, kind="stable"), sizes.cumsum()[:-1])
     problem_Q = np.concatenate([of_unit[unit] for unit in unit_N])
-    place_Q = np.repeat(np.arange(len(unit_N)), [len(of_unit[unit]) for unit in unit_N])
+    place_Q = np.repeat(np.arange(len(unit_N)), sizes[unit_N])
     taken = traces.take(problem_Q)
     return replace(
         taken,

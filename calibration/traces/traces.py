@@ -239,6 +239,13 @@ class Traces:
             np.array([one == kind for one in self.kinds or [None] * self.n_problems])
         )
 
+    @property
+    def is_familiar_P(self) -> NDArray[np.bool_]:
+        """Whether each problem passes the familiarity check; all do if there is none."""
+        if self.fingerprint is None or self.familiarity_P is None:
+            return np.ones(self.n_problems, dtype=bool)
+        return np.asarray(self.familiarity_P > self.fingerprint.familiarity_cutoff)
+
     def passing(self) -> Self:
         """The traces of the problems that pass the familiarity check; all if there is none.
 
@@ -248,11 +255,9 @@ class Traces:
         Raises:
             TraceError: no problem passes.
         """
-        if self.fingerprint is None or self.familiarity_P is None:
-            return self
-        cutoff = self.fingerprint.familiarity_cutoff
-        familiar_P = self.familiarity_P > cutoff
-        if not familiar_P.any():
+        familiar_P = self.is_familiar_P
+        if self.fingerprint is not None and not familiar_P.any():
+            cutoff = self.fingerprint.familiarity_cutoff
             raise TraceError(
                 f"all {self.n_problems} problems are unfamiliar (p-value at most {cutoff:g}): fit "
                 "the familiarity reading on problems like these with `rlcm train familiarity`, and "
@@ -407,7 +412,7 @@ def write_table(path: str | Path, table: pa.Table, source: str) -> None:
     """Write a table of recorded rollouts to a Parquet file, completely or not at all.
 
     Args:
-        path: the file; an existing file is replaced.
+        path: the file; an existing file is replaced, and a missing folder is made.
         table: as `calibration.traces.table.to_table` makes it.
         source: the name of the table in a message.
 
@@ -416,9 +421,13 @@ def write_table(path: str | Path, table: pa.Table, source: str) -> None:
     """
     path = Path(path)
     check_tables([table], [source], fingerprint_of(table.schema, source), keep_unlabelled=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
-    pq.write_table(table, partial, compression="zstd")
-    partial.replace(path)
+    try:
+        pq.write_table(table, partial, compression="zstd")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def add_traces(earlier: str | Path, path: str | Path) -> None:

@@ -191,12 +191,12 @@ def engine_settings(
     )
 
 
-def require_other(out: Path, read: Path, name: str = "out") -> None:
-    """Returns if a file can be written, and is not the one that is read.
+def require_other(out: Path, *read: Path | None, name: str = "out") -> None:
+    """Returns if a file can be written, and is none of those that are read.
 
     Args:
         out: to be written.
-        read: is read.
+        read: are read; None for an option that is not given.
         name: of the option that names `out`.
 
     Raises:
@@ -204,7 +204,8 @@ def require_other(out: Path, read: Path, name: str = "out") -> None:
     """
     if out.is_dir():
         raise RequestRefused(name, f"{name} is {out}, which is a folder: give a file")
-    if out.exists() and read.exists() and out.samefile(read):
+    there = (path for path in read if path is not None and path.exists())
+    if out.exists() and any(out.samefile(path) for path in there):
         raise RequestRefused(
             name, f"{name} is {out}, which is read here and would be lost: give another file"
         )

@@ -228,9 +228,11 @@ def reread(
     from rlcm_serve.recording.kept_inputs import kept_beside, read_kept_inputs
     from rlcm_serve.recording.trained import require_untrained_ids
 
+    kept = inputs or kept_beside(traces)
+    require_other(out, kept)
     table = read_table(traces)
     require_untrained_ids(table["problem_id"].unique().to_pylist(), probe)
-    table = reread(table, read_kept_inputs(inputs or kept_beside(traces)), probe)
+    table = reread(table, read_kept_inputs(kept), probe)
     write_table(out, table, str(traces))
     print_result(
         {"traces": out, "readings": len(table)},

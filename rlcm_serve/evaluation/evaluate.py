@@ -269,6 +269,8 @@ def with_other_problems(
 
 
 def _mismatch(certificate: Certificate, traces: Traces) -> str | None:
+    if certificate.about is not None:
+        return f"it is for one kind of question alone ({certificate.about})"
     if traces.fingerprint is None:
         return "no engine exits by this source of confidence with this grader"
     try:

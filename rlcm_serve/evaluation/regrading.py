@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from calibration import TraceError
 from calibration.policy.voting import NO_ANSWER
-from calibration.traces.table import fingerprint_of, with_fingerprint
+from calibration.traces.table import SCHEMA, fingerprint_of, with_fingerprint
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading import Grader, grader_named, grader_of
 from rlcm_serve.events import OnProgress, ignore_progress
@@ -172,7 +172,7 @@ def _classes(
 def _replaced(table: pa.Table, correct: Sequence[bool | None], classes: Sequence[int]) -> pa.Table:
     for name, values in (("answer_class", classes), ("correct", correct)):
         at = table.column_names.index(name)
-        field = table.schema.field(name)
+        field = SCHEMA.field(name)  # the file may have other whole numbers, also for true and false
         table = table.set_column(at, field, pa.array(values, field.type))
     return table
 

@@ -40,7 +40,9 @@ class Run:
         Raises:
             RequestRefused: the folder holds no finished run, or the run has no such source.
         """
-        name, _, place = spec.rpartition("=")
+        name, place = "", spec
+        if "=" in spec and not Path(spec).exists():  # a folder's name may have one too
+            name, _, place = spec.partition("=")
         path, _, source = place.rpartition(":")
         if source not in list(Source) or not path:
             if path and Path(path).is_dir() and not Path(place).exists():

@@ -161,6 +161,11 @@ class RunFolder:
         self.grades_file = path / "grades.txt"
         self._manifest = path / "run.json"
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether the folder holds a run, finished or not."""
+        return self._manifest.exists()
+
     def benchmark(self, name: str) -> BenchmarkFolder:
         """The files of one benchmark."""
         return BenchmarkFolder(self.path / name)
@@ -172,7 +177,7 @@ class RunFolder:
             RequestRefused: the folder holds a run with other settings; the message names them.
         """
         self.require_same(manifest)
-        if not self._manifest.exists():
+        if not self.is_begun:
             self.path.mkdir(parents=True, exist_ok=True)
             write_text(self._manifest, json.dumps(manifest, indent=2) + "\n")
 
@@ -184,7 +189,7 @@ class RunFolder:
         """
         if self.path.exists() and not self.path.is_dir():
             raise RequestRefused("out", f"{self.path} is a file: give a folder for the run")
-        if not self._manifest.exists():
+        if not self.is_begun:
             return
         held = self.manifest()
         before = flat({name: held[name] for name in settings if name in held})

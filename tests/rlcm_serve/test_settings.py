@@ -112,9 +112,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 # Settings that do nothing without another are refused without it.
-NEEDED: dict[str, dict[str, Any]] = dict.fromkeys(
-    ("evidence_key", "evidence_texts", "evidence_days"), {"evidence": True}
-)
+NEEDED = {name: {"evidence": True} for name in ("evidence_key", "evidence_texts", "evidence_days")}
 
 
 def value_of(name: str) -> st.SearchStrategy[Any]:

@@ -114,7 +114,7 @@ def fit(
     from calibration import read_traces
     from calibration.testing.joint import parse_bounds
 
-    require_other(out, traces)
+    require_other(out, traces, order, pool)
     recorded = read_traces(traces, by=by or "kind")
     if by is not None:
         _require_free(out, {kind for kind in recorded.kinds or () if kind is not None})

@@ -92,7 +92,7 @@ def plan(
     else:
         require_alone("--design", {"by": by, "bounds": bounds or None, "next": next_questions})
         require_shares(label_share, least_share)
-        require_other(design, pilot, "design")
+        require_other(design, pilot, name="design")
     recorded = read_traces(pilot, by=by or "kind")
     asked: dict[str, Any] = {
         "risk": risk_to_fit(risk, loss),

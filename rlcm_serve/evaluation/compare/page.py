@@ -11,6 +11,7 @@ import msgspec
 from calibration.report_kit.content import Bullets, Folded, Page, Part, Section
 from calibration.report_kit.tables import Cell, Row, Table
 from calibration.report_kit.wording import excludes_zero, listed, points
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.compare import figures
 from rlcm_serve.evaluation.compare.base import BenchmarkComparison, Comparison
 from rlcm_serve.evaluation.compare.curves import curves
@@ -23,6 +24,7 @@ from rlcm_serve.evaluation.compare.tables import (
 from rlcm_serve.evaluation.compare.words import words
 from rlcm_serve.evaluation.report.style import title_of
 from rlcm_serve.evaluation.report.write import write_into
+from rlcm_serve.evaluation.run_folder import RunFolder
 
 PAGE, FIGURES_AS_JSON = "comparison.html", "comparison.json"
 
@@ -34,8 +36,10 @@ def write_comparison(comparison: Comparison, out: Path) -> Path:
         Path of the page.
 
     Raises:
-        RequestRefused: `out` is a file.
+        RequestRefused: `out` is a file, or holds a run, whose figures have the same names.
     """
+    if RunFolder(out).is_begun:
+        raise RequestRefused("out", f"{out} holds a run: give a folder of its own")
     sections = list(_sections(comparison))
     names = listed(comparison.names)
     page = Page(

@@ -53,7 +53,7 @@ def _all(recorded: Recorded, full: _Replayed) -> Iterator[Frontier]:
                 yield _frontier(
                     recorded, source, thresholds, voted, full, samples=n, counts_suffix=counts
                 )
-        unfamiliar_P = _unfamiliar(recorded.own)
+        unfamiliar_P = ~recorded.own.is_familiar_P
         if unfamiliar_P.any() and not unfamiliar_P.all():
             gated = found.at_full_budget(unfamiliar_P)
             yield _frontier(
@@ -107,13 +107,6 @@ def _replay(traces: Traces, thresholds: list[float], samples: int) -> _Replayed:
         wrong += [1 - mean(right_D) for right_D in found.correct_DT.T]
         full_tokens = mean(found.full_tokens_D)
     return _Replayed(np.column_stack(tokens), np.column_stack(wrong), full_tokens, len(problem_D))
-
-
-def _unfamiliar(traces: Traces) -> NDArray[np.bool_]:
-    """Problems that do not pass the familiarity check; none if there is no check."""
-    if traces.fingerprint is None or traces.familiarity_P is None:
-        return np.zeros(traces.n_problems, bool)
-    return np.asarray(traces.familiarity_P <= traces.fingerprint.familiarity_cutoff)
 
 
 def _frontier(

@@ -68,17 +68,20 @@ def fit_sources(
 ) -> Iterator[Controlled]:
     """Fits every source with the same Learn-then-Test, and measures it on the other problems.
 
-    Half of the problems are for the fit; a hash of their names decides which. Each alpha is fitted
+    Problems that do not pass the familiarity check are left out, as from every certificate. Half of
+    the others are for the fit; a hash of their names decides which. Each alpha is fitted
     separately (pointwise) with delta 0.1. A quarter of that half maps confidence to the probability
     of a right answer (Platt scaling); the rest tests chains of fixed thresholds on that scale. So
     the comparison depends on how a source ranks answers, not on its scale. Each group counts the
     same, which is tested without a bound on its size. With fewer than `FEWEST` problems or groups,
     nothing is fitted.
     """
-    if recorded.own.n_units < FEWEST:
+    own = recorded.own
+    if not own.is_familiar_P.any() or own.passing().n_units < FEWEST:
         return
     for source in recorded.sources:
-        traces = recorded.traces(source)
+        # Interval and budget are the recording's, whatever drives the exits.
+        traces = replace(recorded.traces(source), fingerprint=own.fingerprint).passing()
         fit, _ = traces.split(FIT_SHARE)
         scale = Scale.fit(fit.split(_SCALE_SHARE)[0], shrinkage=_PULL)
         scaled = replace(traces, confidence_RC=scale.right(traces.confidence_RC))

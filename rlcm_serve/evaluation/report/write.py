@@ -68,8 +68,7 @@ def write_into(out: Path, name: str, page: Page) -> Path:
     """
     if out.exists() and not out.is_dir():
         raise RequestRefused("out", f"{out} is a file: give a folder for the report")
-    former = [f"{FIGURES}/{path.name}" for path in (out / FIGURES).glob("*.png")]
-    return write_page(page, out / name, FIGURES, former)
+    return write_page(page, out / name, FIGURES)
 
 
 def _terms(run: RunMeasures) -> Section:

@@ -23,6 +23,7 @@ from calibration import (
     replay_certificate,
 )
 from calibration.certificate.evaluate import _intervals, resolve_risk
+from calibration.simulation.groups import Average, Groups
 from calibration.simulation.losses import Losses
 from tests.calibration.recordings import in_groups, several_rollouts, sure
 
@@ -81,7 +82,7 @@ def test_intervals_cover_a_rare_loss_of_several_rollouts(problems: int, rollouts
         answered_P = rng.binomial(rollouts, rng.beta(4, 1, problems))
         wrong_P = rng.binomial(answered_P, rng.beta(0.1, 4, problems))
         losses = Losses(*(counts_P[:, None] / rollouts for counts_P in (wrong_P, answered_P)))
-        ((low, high),) = _intervals(losses, problems * rollouts)
+        ((low, high),) = _intervals(losses, problems * rollouts, problems)
         covered += low <= 0.1 / 4.1 <= high
     assert covered / worlds > 0.93
 
@@ -110,6 +111,15 @@ def test_intervals_cover_the_risk(world, group: int) -> None:
         low, high = found.risk_interval
         covered += low <= world.risk(policy) <= high
     assert covered >= 200 * (0.95 - 3 * np.sqrt(0.95 * 0.05 / 200))
+
+
+def test_the_interval_does_not_depend_on_the_largest_size_that_a_group_may_have(world) -> None:
+    pairs = in_groups(world.draw(np.random.default_rng(5), 80), 2)
+    ((two,), (twenty,)) = (
+        evaluate([FULL_BUDGET], pairs, groups=Groups(Average.PROBLEMS, size)) for size in (2, 20)
+    )
+    assert two.realised_risk == pytest.approx(twenty.realised_risk)
+    assert two.risk_interval == pytest.approx(twenty.risk_interval)
 
 
 def test_nothing_answered(world) -> None:
@@ -235,8 +245,9 @@ def test_the_interval_holds_the_risk_where_less_than_one_question_is_answered(
 ) -> None:
     """Equal units show no spread; their weights may sum to less than 1."""
     losses = Losses(np.full((n, 1), wrong * weight), np.full((n, 1), weight))
-    ((low, high),) = _intervals(losses, draws=4 * n)
+    ((low, high),) = _intervals(losses, draws=4 * n, full_weight=n)
     assert 0 <= low <= losses.risk_T[0] == pytest.approx(wrong)
     assert losses.risk_T[0] <= high <= 1
-    ((less_low, less_high),) = _intervals(losses.take(np.arange(n - 1)), draws=4 * (n - 1))
+    fewer = losses.take(np.arange(n - 1))
+    ((less_low, less_high),) = _intervals(fewer, draws=4 * (n - 1), full_weight=n - 1)
     assert less_high - less_low >= high - low, "fewer answers say less"

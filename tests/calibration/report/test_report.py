@@ -206,6 +206,7 @@ def test_nothing_certified_and_an_older_report(tmp_path: Path, world, fingerprin
         problem_ids=tuple(f"<b>{name}" for name in recorded.problem_ids),
     )
     failed = certify(odd, risk="error", alphas=[0.05, 0.06], method="fixed-sequence")
+    (tmp_path / "report.html").write_text('<figure data-name="risk-coverage">')
     (tmp_path / "risk-coverage.png").write_bytes(b"old")
     (tmp_path / "mine.png").write_bytes(b"mine")
     parsed = Parsed.of(write_report(failed, odd, tmp_path))

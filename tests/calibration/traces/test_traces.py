@@ -33,6 +33,13 @@ def rollouts(make_rollout: MakeRollout) -> list[Rollout]:
     ]
 
 
+def test_a_missing_folder_is_made(
+    tmp_path: Path, rollouts: list[Rollout], fingerprint: Fingerprint
+) -> None:
+    write_traces(tmp_path / "new" / "t.parquet", rollouts, fingerprint)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["t.parquet"]
+
+
 def test_round_trip(tmp_path: Path, rollouts: list[Rollout], fingerprint: Fingerprint) -> None:
     write_traces(tmp_path / "t.parquet", rollouts, fingerprint)
     traces = read_traces(tmp_path / "t.parquet")

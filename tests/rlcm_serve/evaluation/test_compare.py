@@ -19,6 +19,7 @@ from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.compare import Comparison, compare, to_text, write_comparison
 from rlcm_serve.evaluation.compare.base import DIFFERENCES
 from rlcm_serve.evaluation.compare.page import headline
+from rlcm_serve.evaluation.run_folder import RunFolder
 from rlcm_serve.evaluation.sources import Source
 from tests.pages import Parsed, check_readable_unseen, check_references, check_self_contained
 from tests.rlcm_serve.evaluation.measured import MeasuredRun, measured_run
@@ -239,6 +240,12 @@ def test_what_cannot_be_compared_is_refused(
 ) -> None:
     with pytest.raises(RequestRefused, match=said):
         compare(runs())
+
+
+def test_the_folder_of_a_run_is_refused(comparison: Comparison, tmp_path: Path) -> None:
+    RunFolder(tmp_path).begin({"model": "m"})
+    with pytest.raises(RequestRefused, match="holds a run: give a folder of its own"):
+        write_comparison(comparison, tmp_path)
 
 
 @pytest.mark.slow

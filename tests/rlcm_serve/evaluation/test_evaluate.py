@@ -10,12 +10,15 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from rich.console import Console
 
-from calibration import certify, read_traces
+from calibration import ExitReason, Traces, certify, read_traces
+from calibration.certificate.kinds import Kind
 from calibration.metrics.bootstrap import estimate_metrics
 from calibration.metrics.early_exits import OracleExits, depth_auroc, oracle_distances
 from calibration.metrics.estimates import Estimate
+from calibration.traces.table import Reading, Rollout
 from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.engine.contract import EngineIdentity
 from rlcm_serve.engine.launch import EngineSettings
@@ -218,6 +221,50 @@ def test_a_few_problems_are_measured_too(problems: int, tmp_path: Path) -> None:
     assert bool(others) == (problems >= 6)
 
 
+def alike(familiarity_P: NDArray[np.float64] | None = None) -> Recorded:
+    """300 problems, 4 in 10 of which are hopeless, with the same readings by two sources."""
+    rng = np.random.default_rng(0)
+    fingerprint = replace(
+        fingerprint_of(IDENTITY), checkpoint_interval=32, max_tokens=512, familiarity_cutoff=0.01
+    )
+    rollouts = []
+    for number in range(300):
+        hard = rng.random() < 0.4
+        readings = []
+        for tokens in range(32, 513, 32):
+            sure = rng.uniform(0.01, 0.08) if hard else 0.5 + tokens / 1100
+            right = bool(rng.random() < sure)
+            readings.append(Reading(tokens, float(sure), str(right), int(right), 2, right))
+        rollouts.append(
+            Rollout(f"{number:03d}", 0, ExitReason.BUDGET, tuple(readings[:-1]), readings[-1])
+        )
+    own = replace(Traces.from_rollouts(rollouts, fingerprint), familiarity_P=familiarity_P)
+    none = np.zeros_like(own.tokens_RC)
+    sources = (Source.PROBE, Source.TAIL)
+    return Recorded(
+        own,
+        Source.PROBE,
+        dict.fromkeys(sources, own.confidence_RC),
+        dict.fromkeys(sources, none),
+        own.answer_tokens_RC,
+    )
+
+
+def test_sources_with_the_same_readings_are_fitted_alike() -> None:
+    found = list(fit_sources(alike(), alphas=(0.1, 0.2, 0.5)))
+    probe, tail = (
+        [one for one in found if one.source is each] for each in (Source.PROBE, Source.TAIL)
+    )
+    assert any(one.realised is not None for one in probe)
+    assert [replace(one, source=Source.PROBE) for one in tail] == probe
+
+
+def test_unfamiliar_problems_are_neither_fitted_on_nor_tested() -> None:
+    p_values = np.where(np.arange(300) % 4 == 0, 0.001, 0.5)
+    found = list(fit_sources(alike(p_values), alphas=(0.5,)))
+    assert {one.n_problems + (one.origin.fitted_on or 0) for one in found} == {225}
+
+
 def test_a_runs_own_source_may_say_nothing(tmp_path: Path) -> None:
     run(replace(plan_of(tmp_path), source=Source.VERBALIZED), ScriptedEngine(*scripts()))
     path = tmp_path / "dials" / "traces.parquet"
@@ -326,9 +373,24 @@ def test_certificates_that_do_not_fit_are_left_out_and_it_is_said_why(finished: 
     assert not any(point.origin.certificate for point in finished.measured.controlled)
 
 
+def test_a_certificate_of_one_kind_is_left_out() -> None:
+    recorded = alike()
+    made = certify(recorded.own, alphas=(0.5,))
+    algebra = replace(made, kind=Kind("topic", "algebra", ("algebra",), (), made.delta))
+    others = replace(recorded.own, problem_ids=tuple(f"other {i}" for i in range(300)))
+    console = Console(file=io.StringIO(), width=400)
+    assert with_other_problems([algebra, made], others, console) == [made]
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "it is for one kind of question alone" in said
+
+
 def test_a_run_is_named_by_its_folder_and_taken_by_its_own_source(finished: Finished) -> None:
     path = finished.path
     assert (Run.load(str(path)).name, Run.load(str(path)).source) == ("one", Source.PROBE)
+    with_sign = path.parent / "lr=3"
+    with_sign.symlink_to(path)
+    assert Run.load(str(with_sign)).name == "one"
+    assert Run.load(f"mine={with_sign}").name == "mine"
     named = Run.load(f"base={path}:agreement")
     assert (named.name, named.source) == ("base", Source.AGREEMENT)
     with pytest.raises(RequestRefused, match="no confidence by lowest-group on Dials"):

@@ -176,6 +176,16 @@ def test_a_file_that_is_not_parquet_is_refused(tmp_path: Path) -> None:
         read_table(tmp_path / "text.parquet")
 
 
+def test_verdicts_may_be_whole_numbers(traces: Path) -> None:
+    table = read_table(traces)
+    numbers = pa.array([int(value) for value in table["correct"].to_pylist()], pa.int64())
+    table = table.set_column(table.column_names.index("correct"), "correct", numbers)
+    with ExactGrader() as grader:
+        found = regrade(table, PROBLEMS, grader)
+        expected = regrade(read_table(traces), PROBLEMS, grader)
+    assert found.table["correct"].to_pylist() == expected.table["correct"].to_pylist()
+
+
 def test_traces_without_a_fingerprint_stay_without(traces: Path) -> None:
     table = read_table(traces).replace_schema_metadata(None)
     with ExactGrader() as grader:

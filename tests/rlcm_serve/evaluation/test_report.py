@@ -153,6 +153,15 @@ def test_another_report_in_the_folder_replaces_the_first(
     assert names == set(OF_ONE) - {"markers", "indicators"}
 
 
+def test_pictures_that_no_report_made_stay(small: RunMeasures, tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    mine = tmp_path / "figures" / "my-own.png"
+    mine.write_bytes(b"mine")
+    write_report(small, tmp_path)
+    write_report(small, tmp_path)
+    assert mine.read_bytes() == b"mine"
+
+
 def test_several_benchmarks_stand_side_by_side(tmp_path: Path) -> None:
     run = measured_run(
         benchmarks=("math500", "aime24"), sources=(Source.PROBE,), n_problems=20
