@@ -172,7 +172,10 @@ def test_a_measured_risk_is_told_with_its_interval_and_its_side(newcomer: Visito
         side = "below" if high <= level["alpha"] else "which includes"
         assert low <= level["alpha"]
         said = newcomer.text(".demo-proof")
-        assert f"{100 * low:.1f}% to {100 * high:.1f}% (95% interval), {side} " in said
+        assert (
+            f"of answers wrong (95% interval: {100 * low:.1f}% to {100 * high:.1f}%), {side} "
+            in said
+        )
         assert f"{side} {100 * level['alpha']:g}%." in said
         sides.add(side)
         alpha.press("ArrowRight")

@@ -148,7 +148,7 @@ function proofOf({ levels, questions, on_test, n_problems }, at) {
   if (found) {
     const target = percent(alpha);
     const side = found.high <= alpha ? `below ${target}` : found.low > alpha ? `above ${target}` : `which includes ${target}`;
-    said.push(`All ${number(n_problems)} ${on_test ? "test questions" : "questions that the rule was made on"}, like these ${questions.length}: ${measured(found.risk)} of the answers given wrong; the true share may be ${measured(found.low)} to ${measured(found.high)} (95% interval), ${side}.`);
+    said.push(`All ${number(n_problems)} ${on_test ? "test questions" : "questions that the rule was made on"}, like these ${questions.length}: ${measured(found.risk)} of answers wrong (95% interval: ${measured(found.low)} to ${measured(found.high)}), ${side}.`);
   }
   const [before, after] = [levels[at - 1], levels[at + 1]];
   if (before && JSON.stringify(before.policy) === JSON.stringify(policy)) said.push(`The rule is the same as at ${percent(before.alpha)}.`);
