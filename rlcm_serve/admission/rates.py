@@ -211,5 +211,7 @@ def duration(seconds: float) -> str:
     milliseconds = math.ceil(seconds * 1000)
     if milliseconds < 1000:
         return f"{milliseconds}ms" if milliseconds else "0s"
-    minutes, rest = divmod(round(milliseconds / 1000, 2), MINUTE)
-    return f"{minutes:.0f}m{rest:.0f}s" if minutes else f"{rest:g}s"
+    if milliseconds <= 1000 * (MINUTE - 1):
+        return f"{milliseconds / 1000:.2f}".rstrip("0").rstrip(".") + "s"
+    minutes, rest = divmod(math.ceil(milliseconds / 1000), MINUTE)
+    return f"{minutes:.0f}m{rest:.0f}s" if minutes else f"{rest:.0f}s"

@@ -187,7 +187,8 @@ def begin(folder: Path) -> tuple[Path, int]:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     chain = folder / f"{stamp}-{secrets.token_hex(4)}"
     unseen = folder / f".{chain.name}"
-    unseen.mkdir(mode=0o700, parents=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    unseen.mkdir(mode=0o700)
     marked = lock(unseen)
     unseen.rename(chain)
     flush(folder)

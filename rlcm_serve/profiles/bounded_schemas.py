@@ -96,7 +96,7 @@ class _Combinations:
 
     def __init__(self, root: Any) -> None:
         self._root = root
-        self._known: dict[str, _Size] = {}
+        self._known: dict[int, _Size] = {}  # by the identity of a part: it has many references
         self._merged = 0
 
     def of(self, node: Any) -> _Size:
@@ -130,10 +130,11 @@ class _Combinations:
         return _Size(1, keywords, inner)
 
     def _of_reference(self, reference: str) -> _Size:
-        if reference not in self._known:
-            self._known[reference] = _Size()  # where it leads back to itself
-            self._known[reference] = self.of(_resolved(self._root, reference))
-        return self._known[reference]
+        part = _resolved(self._root, reference)
+        if id(part) not in self._known:
+            self._known[id(part)] = _Size()  # where it leads back to itself
+            self._known[id(part)] = self.of(part)
+        return self._known[id(part)]
 
     def _together(self, parts: Iterable[_Size]) -> _Size:
         found = [one for one in parts if one.keywords or one.alternatives > 1]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import ray
 from ray.exceptions import RayError
 
+from calibration.errors import CalibrationError
 from rlcm_serve.errors import EngineDead, RequestRefused, RlcmError
 from rlcm_serve.ray.cluster import started_ray
 
@@ -36,7 +37,7 @@ async def sent(work: Awaitable[Result]) -> Result | Failure:
         return await work
     except RequestRefused as error:
         return Failure(error.field, str(error))
-    except RlcmError as error:
+    except (RlcmError, CalibrationError) as error:
         return Failure(None, str(error))
 
 

@@ -40,16 +40,18 @@ class Engine:
         describe: Describe,
         facts: Callable[[Service, Question], dict[str, Any]],
     ) -> None:
-        self._service = build(lambda stage: None)
-        self._question, self._facts = question, facts
-        self._answering = Answering(self._service.when_ready, question, describe)
+        self._build, self._question, self._describe, self._facts = build, question, describe, facts
+        self._service: Service | None = None
+        self._answering: Answering
 
     async def start(self) -> dict[str, Any] | Failure:
         """Starts the engine; returns its facts."""
 
         async def started() -> dict[str, Any]:
-            await self._service.start()
-            return self._facts(self._service, self._question)
+            service = self._service = self._build(lambda stage: None)
+            self._answering = Answering(service.when_ready, self._question, self._describe)
+            await service.start()
+            return self._facts(service, self._question)
 
         return await sent(started())
 
@@ -57,13 +59,14 @@ class Engine:
         """The row of answers."""
         return await sent(self._answering.answer(row))
 
-    async def remember_declined(self, question: FileQuestion) -> None:
+    async def remember_declined(self, question: FileQuestion) -> Failure | None:
         """As `Answering.remember_declined`."""
-        await self._answering.remember_declined(question)
+        return await sent(self._answering.remember_declined(question))
 
     async def stop(self) -> None:
         """Stops the engine."""
-        self._service.stop()
+        if self._service is not None:
+            self._service.stop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Scale:
         """
         return {
             "max_ongoing_requests": settings.max_running + settings.max_waiting + _OTHER_REQUESTS,
-            "max_queued_requests": settings.max_waiting,
+            "max_queued_requests": max(1, settings.max_waiting),  # Ray has no 0
             "health_check_period_s": CHECKED_EVERY,
             "graceful_shutdown_timeout_s": settings.drain_s + _LAST_SECONDS,
             "logging_config": {"enable_access_log": False},  # the service writes its own

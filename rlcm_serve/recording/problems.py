@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple, dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -50,16 +50,14 @@ class LabelledProblem:
         """
         if not isinstance(row, dict):
             raise ValueError("not a JSON object")
-        text = {key: _text(row, key) or "" for key in ("problem", "answer")}
+        text = {key: text_of(row, key) or "" for key in ("problem", "answer")}
         if missing := [key for key, value in text.items() if not value.strip()]:
             raise ValueError(f"no {' and no '.join(missing)}")
-        for key in row:
-            if (meant := _meant(key)) is not None and meant not in row:
-                raise ValueError(f"{key!r} is unknown: call it {meant!r}, or leave it out")
+        require_spelt(row, ("group", "kind"))
         problem = cls(
-            id=_text(row, "id") or digest_text(text["problem"]),
-            group=_text(row, "group"),
-            kind=_text(row, "kind"),
+            id=text_of(row, "id") or digest_text(text["problem"]),
+            group=text_of(row, "group"),
+            kind=text_of(row, "kind"),
             **text,
         )
         for value in (problem.id, problem.group or "", problem.kind or "", *text.values()):
@@ -132,16 +130,26 @@ def repeated(problems: Iterable[LabelledProblem]) -> list[str]:
     return found
 
 
-def _meant(key: str) -> str | None:
-    """The field that a misspelt one stands for, of those that a guarantee depends on."""
-    if len(key) > 7:  # a longer name is not near, and may be a megabyte
-        return None
-    near = get_close_matches(key.lower(), ("group", "kind"), n=1, cutoff=0.8)
-    return near[0] if near else None
+def require_spelt(row: Collection[str], fields: Collection[str]) -> None:
+    """Returns if no name in a row is a misspelt one of these fields, which a guarantee depends on.
+
+    Raises:
+        ValueError: one is, and the field itself is missing.
+    """
+    for key in row:
+        if len(key) > 7:  # a longer name is not near, and may be a megabyte
+            continue
+        near = get_close_matches(key.lower(), fields, n=1, cutoff=0.8)
+        if near and near[0] not in row:
+            raise ValueError(f"{key!r} is unknown: call it {near[0]!r}, or leave it out")
 
 
-def _text(row: dict[str, Any], key: str) -> str | None:
-    """A value of a row as text; None if it is missing, null, empty, or NaN as in a data frame."""
+def text_of(row: Mapping[str, Any], key: str) -> str | None:
+    """A value of a row as text; None if it is missing, null, empty, or NaN as in a data frame.
+
+    Raises:
+        ValueError: it is a list or an object.
+    """
     value = row.get(key)
     if value is None or value != value:
         return None

@@ -134,7 +134,6 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
         )
         super().__init__(engine, generation)
         self.verdicts, self.answers = verdicts_of(identity.profile, grader), answers
-        self._unanswered: int | None = 0  # rollouts; None once there was an answer
 
     def check(self, problem: LabelledProblem) -> None:
         """Returns if the engine accepts the problem, and the grader its reference.
@@ -156,7 +155,6 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
         readings = await asyncio.gather(
             *(self._reading(problem, prompt, rollout, at) for at in rollout.readings)
         )
-        self._require_answers(readings)
         return RecordedRollout(
             problem_id=problem.id,
             rollout=number,
@@ -168,27 +166,6 @@ class Recorder(FullBudgetRecorder[RecordedRollout]):
             familiarity=rollout.familiarity,
             kind=problem.kind,
         )
-
-    def _require_answers(self, readings: Sequence[RecordedReading]) -> None:
-        """Ends a recording whose extractor finds no answer, before hours are spent on it.
-
-        Raises:
-            RequestRefused: none of the first rollouts has an answer, at any reading.
-        """
-        if self._unanswered is None:
-            return
-        if any(answer is not None for reading in readings for answer in reading.answers):
-            self._unanswered = None
-            return
-        self._unanswered += 1
-        if self._unanswered == _TRIED:
-            extractor = self.engine.identity.profile.extractor
-            raise RequestRefused(
-                "extractor",
-                f"none of the first {_TRIED} rollouts has an answer: the extractor {extractor!r} "
-                "finds none in what the model writes. Correct the extractor, or tell the model in "
-                "the system prompt or the template how to write its answer",
-            )
 
     async def _reading(
         self, problem: LabelledProblem, prompt: TokenIds, rollout: Rollout, at: Reading
@@ -261,7 +238,8 @@ async def record_missing(
 
     Raises:
         EngineDead: the engine died; the log holds what was finished.
-        RequestRefused: a problem does not fit into the model's context.
+        RequestRefused: a problem does not fit into the model's context, or none of the first
+            rollouts has an answer at any reading, so that nothing could be calibrated on them.
     """
     wanted = {problem.id: problem for problem in problems}
     total, appending = len(wanted) * rollouts, asyncio.Lock()
@@ -272,11 +250,22 @@ async def record_missing(
 
     stored = await in_thread(find_stored)
     done = len(stored)
+    unanswered = 0
+    has_answers = done >= _TRIED  # or the recording would have ended
     progress(done, total)
 
     async def record(key: Key) -> None:
-        nonlocal done
+        nonlocal done, unanswered, has_answers
         recording = await recorder.record(wanted[key[0]], key[1])
+        has_answers = has_answers or recording.has_answer
+        unanswered += not has_answers
+        if unanswered >= _TRIED:
+            raise RequestRefused(
+                "extractor",
+                f"none of the first {_TRIED} rollouts has an answer: the profile's extractor finds "
+                "none in what the model writes. Correct the extractor, or tell the model in the "
+                "system prompt or the template how to write its answer",
+            )
         async with appending:
             await in_thread(log.append, recording)
         done += 1

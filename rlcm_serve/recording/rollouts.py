@@ -27,6 +27,11 @@ class FullBudgetRollout(msgspec.Struct, frozen=True):
         """Identifies the rollout among all rollouts of a run."""
         return self.problem_id, self.rollout
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether there is an answer at any reading; true where nobody looks for one."""
+        return True
+
     def to_json(self) -> dict[str, Any]:
         """Plain values; NaN stays a float, which `json` writes as `NaN`."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
@@ -84,6 +89,11 @@ class RecordedRollout(FullBudgetRollout, frozen=True, omit_defaults=True):
     readings: tuple[RecordedReading, ...]
     familiarity: float | None = None
     kind: str | None = None
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether there is an answer at any reading."""
+        return any(answer is not None for one in self.readings for answer in one.answers)
 
 
 def to_rollouts(

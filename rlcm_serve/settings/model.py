@@ -416,7 +416,7 @@ class Settings(BaseSettings):
     shadow_runs: Annotated[int, Field(ge=1)] = _setting(
         2, "Monitoring", "Number of runs of `shadow_share` at the same time, in each process."
     )
-    rehearse: str | None = _setting(
+    rehearse: Annotated[str, BeforeValidator(at_home)] | None = _setting(
         None,
         "Monitoring",
         "Certificate to judge on live answers while others serve: a file, or the id of a stored "

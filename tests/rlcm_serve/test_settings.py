@@ -455,6 +455,9 @@ def test_what_may_be_a_file_or_an_id_is_a_file_if_there_is_one(tmp_path: Path) -
     (folder / "rlcm.toml").write_text('rehearse = "next.json"')
     rehearsed = load_settings({}, folder / "rlcm.toml").settings.rehearse
     assert rehearsed == str(folder / "next.json")
+    (folder / "rlcm.toml").write_text('rehearse = "~/next.json"')
+    at_home = str(Path.home() / "next.json")
+    assert load_settings({}, folder / "rlcm.toml").settings.rehearse == at_home
     (folder / "rlcm.toml").write_text('rehearse = "571b667eda0c"')
     assert load_settings({}, folder / "rlcm.toml").settings.rehearse == "571b667eda0c"
 

@@ -46,7 +46,7 @@ def client_of(service: str, key: str | None) -> httpx.Client:
             f"the address of the service is {service!r}: give one with http:// or https://, such "
             f"as --service {SERVICE}",
         )
-    if key is not None and not key.isascii():
+    if key is not None and not (key.isascii() and key.isprintable()):
         raise RequestRefused(
             "key", "the API key has characters that no key has: give one that begins with rlcm_"
         )

@@ -29,6 +29,8 @@ _ENDED = ("done", "failed", "cancelled")
 _LOOK_EVERY = 1.0
 OUTAGE = 120.0
 """Seconds for which the service may be out of reach, as at a restart, while its job runs on."""
+_OUT_OF_REACH = 500
+"""Lowest HTTP status with which a proxy says that it does not reach the service."""
 
 
 def recalibrate(
@@ -84,10 +86,9 @@ def _look(client: httpx.Client, id_: str) -> Any:
     while True:
         try:
             return call(client, "GET", f"/calibrations/{id_}", "state", tries=TRIES)
-        except ServiceRefused:
-            raise
-        except RequestRefused:
-            if time.monotonic() > until:
+        except RequestRefused as error:
+            is_refused = isinstance(error, ServiceRefused) and error.status < _OUT_OF_REACH
+            if is_refused or time.monotonic() > until:
                 raise
         time.sleep(_LOOK_EVERY)
 

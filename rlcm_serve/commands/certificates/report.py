@@ -18,6 +18,7 @@ from rlcm_serve.commands.certificates.options import (
     say,
     traces_of,
 )
+from rlcm_serve.commands.options import require_other
 
 if TYPE_CHECKING:
     from calibration import Certificate, Traces
@@ -91,9 +92,10 @@ def report_data(
     from calibration.report.build_data import build_report_data
     from rlcm_serve.recording.problems import read_problems
 
+    written = out or report_data_path(certificate)
+    require_other(written, certificate, traces, test, questions)
     loaded = Certificate.load(certificate)
     recorded, unseen = _with_labels(loaded, traces), traces_of(loaded, test) if test else None
-    written = out or report_data_path(certificate)
     texts = {one.id: one.problem for one in read_problems(questions)} if questions else None
     with Console(stderr=True).status("computing"):
         build_report_data(loaded, recorded, unseen, risk_of(loaded, loss), texts).save(written)

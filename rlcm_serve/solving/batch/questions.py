@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from rlcm_serve.core import Question
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.recording.problems import NO_LABEL, digest_text
+from rlcm_serve.recording.problems import NO_LABEL, digest_text, require_spelt, text_of
 
 PARQUET = ".parquet"
 """Suffix of Parquet files; every other file is JSON Lines."""
@@ -46,7 +46,8 @@ class FileQuestion:
 
         Raises:
             ValueError: `problem` is not a text, or is empty, or a text has half a surrogate pair.
-            ValueError: the row has an `alpha`, which would be passed over.
+            ValueError: the row has an `alpha`, which would be passed over, or a misspelt `kind`, or
+                a list or an object for `id`, `answer` or `kind`.
         """
         if not isinstance(row, dict):
             raise ValueError("not a JSON object")
@@ -59,25 +60,20 @@ class FileQuestion:
                 f"'alpha' is {alpha!r}, but one accepted risk is for the whole file: give --alpha, "
                 "and a file for each alpha"
             )
-        id_, answer, kind = row.get("id"), row.get("answer"), row.get("kind")
+        require_spelt(row, ("kind",))
+        id_, answer, kind = (text_of(row, name) for name in ("id", "answer", "kind"))
         for text in (problem, id_, answer, kind):
-            _require_whole_characters(str(text))
+            _require_whole_characters(text or "")
         return cls(
-            id=digest_text(problem) if id_ is None else str(id_),
+            id=id_ or digest_text(problem),
             problem=problem,
-            answer=_label(answer),
-            kind=None if kind is None else str(kind),
+            answer=None if (answer or "").strip() in ("", NO_LABEL) else answer,
+            kind=kind,
         )
 
     def under(self, settings: Question) -> Question:
         """The question with these settings; its own kind replaces that of the settings."""
         return replace(settings, text=self.problem, kind=self.kind or settings.kind)
-
-
-def _label(answer: Any) -> str | None:
-    """A reference answer as text; None if it is null, empty, `?`, or NaN as in a data frame."""
-    text = "" if answer is None or answer != answer else str(answer)
-    return None if text.strip() in ("", NO_LABEL) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +173,12 @@ def _parquet(path: Path) -> pq.ParquetFile:
         file = pq.ParquetFile(path)
     except pa.ArrowInvalid as error:
         raise RequestRefused("file", f"{path} is not Parquet: {error}") from error
-    if "problem" not in file.schema_arrow.names:
+    names = file.schema_arrow.names
+    try:
+        if "problem" not in names:
+            raise ValueError(f"there is no column 'problem'; {_REMEDY}")
+        require_spelt(names, ("kind",))
+    except ValueError as error:
         file.close()
-        raise RequestRefused("file", f"{path} has no column 'problem': {_REMEDY}")
+        raise RequestRefused("file", f"{path} holds no questions: {error}") from error
     return file

@@ -75,7 +75,15 @@ async def test_headers_say_what_is_left_of_each_limit() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (0.1204, "121ms"), (1, "1s"), (7.523, "7.52s"), (59.999, "1m0s"), (360, "6m0s")],
+    [
+        (0, "0s"),
+        (0.1204, "121ms"),
+        (1, "1s"),
+        (7.523, "7.52s"),
+        (59.999, "1m0s"),
+        (119.6, "2m0s"),
+        (360, "6m0s"),
+    ],
 )
 def test_durations_are_written_as_openai_writes_them(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -763,6 +763,11 @@ class TestReportData:
         certificate, traces = Certificate.load("c.json"), read_traces(path)
         assert ReportData.load(Path("reports/c.json")) == build_report_data(certificate, traces)
         assert rlcm("exhibit c.json t.parquet")[:2] == (0, "reports/c.json\n")
+        for read in ("c.json", "t.parquet"):
+            held = Path(read).read_bytes()
+            status, _, err = rlcm(f"report-data c.json t.parquet --out {read}")
+            assert (status, Path(read).read_bytes()) == (1, held)
+            assert "which is read here and would be lost" in err
         status, out, _ = rlcm("report-data c.json t.parquet --test test.parquet --out e/x.json")
         assert (status, out.strip()) == (0, "e/x.json")
         made = ReportData.load(Path("e/x.json"))

@@ -30,10 +30,15 @@ def test_an_address_that_is_none_is_named(rlcm: Rlcm, command: str, address: str
     assert f"the address of the service is '{address}': give one with http:// or https://" in error
 
 
-def test_a_key_that_no_header_carries_is_refused(rlcm: Rlcm) -> None:
-    status, out, error = rlcm("audit --key schlüssel")
+@pytest.mark.parametrize("key", ["schlüssel", "rlcm_0123abcd_secret\r"])
+def test_a_key_that_no_header_carries_is_refused(
+    rlcm: Rlcm, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLCM_API_KEY", key)
+    status, out, error = rlcm("audit")
     assert (status, out) == (1, "")
     assert "the API key has characters that no key has: give one that begins with rlcm_" in error
+    assert "secret" not in error
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -62,6 +67,7 @@ def test_a_recalibration_outlives_a_restart_of_the_service(
         httpx.Response(202, json=job),
         httpx.ConnectError("refused"),
         httpx.ReadTimeout("slow"),
+        httpx.Response(502, text="<html>bad gateway"),
         busy,
         httpx.Response(200, json=done),
     ]

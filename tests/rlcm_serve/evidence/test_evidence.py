@@ -79,19 +79,20 @@ def records(folder: Path) -> list[dict[str, Any]]:
 
 
 async def test_a_record_has_hashes_and_no_text(tmp_path: Path) -> None:
-    with closing(EvidenceLog(tmp_path)) as log:
+    folder = tmp_path / "evidence"
+    with closing(EvidenceLog(folder)) as log:
         (id_,) = await keep(log, 1)
         text = "".join(path.read_text() for path in log.chain.glob("*.jsonl"))
     assert PROMPT not in text
     assert ANSWER not in text
-    start, engine, record = records(tmp_path)
+    start, engine, record = records(folder)
     assert (start["kind"], engine["kind"], record["kind"]) == ("start", "engine", "answer")
     assert record["engine"] == engine["engine"]
     assert (record["id"], record["key"], record["sequence"]) == (id_, "k", 3)
     assert record["samples"][0]["readings"] == [[16, 0.5], [32, None]]
     assert record["previous"] == engine["hash"]
     assert all(path.stat().st_mode & 0o077 == 0 for path in log.chain.glob("*.jsonl"))
-    assert log.chain.stat().st_mode & 0o077 == 0
+    assert log.chain.stat().st_mode & 0o077 == folder.stat().st_mode & 0o077 == 0
 
 
 async def test_texts_are_recorded_if_asked_for(tmp_path: Path) -> None:

@@ -21,6 +21,10 @@ def test_ray_hands_a_replica_all_that_its_queue_can_hold() -> None:
     assert options["graceful_shutdown_timeout_s"] > 7
 
 
+def test_a_service_without_a_queue_has_the_shortest_that_ray_knows() -> None:
+    assert Scale().options(Settings(max_waiting=0))["max_queued_requests"] == 1
+
+
 def test_one_gpu_is_the_replicas_own_and_several_are_a_placement_group() -> None:
     one = Scale(gpus=1).options(Settings())
     assert one["ray_actor_options"]["num_gpus"] == 1

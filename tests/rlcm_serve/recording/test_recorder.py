@@ -321,6 +321,15 @@ def test_one_answer_among_the_first_rollouts_is_enough(
     assert len(recordings) == 40
 
 
+def test_a_recording_with_answers_continues_also_where_the_rest_has_none(
+    grader: AnswerGrader, journal: RecordingJournal[RecordedRollout]
+) -> None:
+    problems = [LabelledProblem(f"p{n}", f"Problem {n}", "1") for n in range(40)]
+    asyncio.run(record_all(Recorder(ScriptedEngine(NATURAL), grader), problems[:16], 1, journal))
+    rest = Recorder(ScriptedEngine(SILENT), grader)
+    assert len(asyncio.run(record_all(rest, problems, 1, journal))) == 40
+
+
 def test_recordings_become_traces_that_calibration_reads(grader: AnswerGrader) -> None:
     problems = [PROBLEM, LabelledProblem("p2", "Start at 1.", "9", "totals", "total")]
     engine = ScriptedEngine(NATURAL, BUDGET_END, replace(NATURAL, ends_at=48), Script(ends_at=5))

@@ -42,6 +42,9 @@ def test_a_row_that_is_no_question_is_kept_with_its_reason(tmp_path: Path) -> No
         "\udcff": "row 1 is not JSON",
         r'{"problem": "What is \ud800?"}': "half a surrogate pair",
         r'{"problem": "What?", "answer": "\ud800"}': "half a surrogate pair",
+        '{"problem": "What?", "answer": ["8"]}': "answer is a list: give a text or a number",
+        '{"problem": "What?", "kind": {}}': "kind is an object: give a text or a number",
+        '{"problem": "What?", "kinds": "geo"}': "'kinds' is unknown: call it 'kind'",
     }.items():
         good = '{"problem": "What?"}'
         file.write_bytes(f"{good}\n{text}\n{good}".encode(errors="surrogateescape"))
@@ -79,6 +82,15 @@ def test_parquet_gives_the_same_questions(tmp_path: Path) -> None:
     assert QuestionFile(table).digest != QuestionFile(lines).digest
 
 
+def test_what_is_missing_in_a_data_frame_is_missing(tmp_path: Path) -> None:
+    table = tmp_path / "q.parquet"
+    nan = [float("nan")]
+    pq.write_table(pa.table({"problem": ["What?"], "id": nan, "kind": nan, "answer": nan}), table)
+    (row,) = QuestionFile(table)
+    assert row.question == FileQuestion.from_json({"problem": "What?", "id": ""})
+    assert row.question.kind is row.question.answer is None
+
+
 def test_a_row_with_an_alpha_of_its_own_is_not_answered_at_another(tmp_path: Path) -> None:
     table = tmp_path / "q.parquet"
     alphas = [0.01, None, float("nan")]
@@ -99,6 +111,9 @@ def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
         QuestionFile(broken)
     pq.write_table(pa.table({"question": ["What?"]}), broken)
     with pytest.raises(RequestRefused, match="no column 'problem'"):
+        QuestionFile(broken)
+    pq.write_table(pa.table({"problem": ["What?"], "kinds": ["geo"]}), broken)
+    with pytest.raises(RequestRefused, match="'kinds' is unknown: call it 'kind'"):
         QuestionFile(broken)
 
 
