@@ -302,9 +302,9 @@ def rl(
     train(settings, out, console)
     console.print(f"the policy is in {out}: rlcm serve --model {out}")
     for former in sorted(out.glob("*.former")):
+        again = "" if former.with_suffix("").exists() else "make it again for these, then "
         console.print(
-            f"{former} was made for weights that the run has left behind: make it again for these, "
-            "then delete it",
+            f"{former} was made for weights that the run has left behind: {again}delete it",
             highlight=False,
             soft_wrap=True,
         )

@@ -59,6 +59,7 @@ def publish(folder: Path, to: str, *, private: bool = False, hub: HfApi | None =
             repo_id=to,
             folder_path=folder,
             allow_patterns=_uploaded(folder),
+            delete_patterns=[*(f"{name}/*" for name in _FOLDERS), "*.safetensors*"],
             commit_message="A policy and its probe, trained with rlcm-serve",
         )
     except Exception as error:  # the hub's client raises its own, the network's and the disk's

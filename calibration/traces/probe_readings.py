@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,6 +39,15 @@ class SeenProblems:
 
     digest_of_problem: Mapping[str, str] = field(default_factory=dict)
     patterns: frozenset[str] = frozenset()
+
+    def with_later(self, own: Self) -> Self:
+        """These and those of a later training; an earlier one whose id is taken gets another."""
+        before = {
+            id_ if own.digest_of_problem.get(id_, digest) == digest else f"{id_} before": digest
+            for id_, digest in self.digest_of_problem.items()
+        }
+        merged = {**before, **own.digest_of_problem}
+        return type(self)(merged, self.patterns | own.patterns)
 
     def metadata(self) -> dict[bytes, bytes]:
         """As it is kept in the file."""

@@ -62,6 +62,8 @@ def test_what_is_served_is_uploaded_and_nothing_else(folder: Path) -> None:
     assert (asked["repo_id"], asked["folder_path"]) == ("me/mine", folder)
     taken = filter_repo_objects([*served, *others], allow_patterns=asked["allow_patterns"])
     assert set(taken) == set(served)
+    former = ["probe/config.json", "model-00002-of-00002.safetensors", "certificates/old.json"]
+    assert [*filter_repo_objects(former, allow_patterns=asked["delete_patterns"])] == former
 
 
 def test_a_training_that_has_not_ended_is_not_uploaded(folder: Path) -> None:

@@ -11,6 +11,8 @@ from training.errors import TrainingRefused
 from training.rl.settings import EvaluationSettings, RunSettings
 
 CHECKPOINTS = "checkpoints"
+FINAL = f"{CHECKPOINTS}/final"
+"""Weights of a finished training until the policy is written; a kill leaves them."""
 _OF_THE_METHOD = {"importance_sampling_level", "reward_weights"}
 _UNUSABLE = {
     "generation_batch_size": "a step's rollouts are one generation here",
@@ -20,6 +22,9 @@ _UNUSABLE = {
     "save_only_model": "a stopped run could not continue from such checkpoints",
     "load_best_model_at_end": "`rlcm train export --step best` writes the best policy",
     "sync_ref_model": "there is no reference model without KL",
+    "chat_template_kwargs": "the service asks with the template alone: set them in the template of "
+    "the model's folder",
+    "vllm_structured_outputs_regex": "forced answers would have to match it too",
 }
 """Fields of TRL that a run cannot use, with the reason."""
 

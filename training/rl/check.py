@@ -145,7 +145,7 @@ def _check_sampling(config: GRPOConfig) -> None:
         )
     if given:
         try:
-            check_sampling(given)
+            check_sampling(given | {"max_tokens": config.max_completion_length})
         except _REFUSALS as error:
             raise TrainingRefused(
                 f"generation_kwargs in [trainer] is {given}, which vLLM's SamplingParams refuse: "
@@ -268,10 +268,17 @@ def check_lora(lora: LoraSettings, files: ModelFiles) -> None:
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(files.folder))
     layers = {name: layer for name, layer in model.named_modules() if name}
     matched = [name for name in layers if targets.fullmatch(name)]
-    linear = [name for name, layer in layers.items() if isinstance(layer, torch.nn.Linear)]
+    head = model.get_output_embeddings()  # which takes no adapters
+    linear = [
+        name
+        for name, layer in layers.items()
+        if isinstance(layer, torch.nn.Linear) and layer is not head
+    ]
     other = next((name for name in matched if name not in linear), None)
     if other is not None or not matched:
         what = "no layer of the model" if other is None else f"{other!r}, which is not linear"
+        if other is not None and layers[other] is head:
+            what = f"{other!r}, the output layer, for which there are no adapters"
         kinds = sorted({name.rpartition(".")[2] for name in linear})
         raise TrainingRefused(
             f"targets in [lora] is {lora.targets!r}, which matches {what}: give "

@@ -14,6 +14,7 @@ from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
 from training.folders import require_writable
+from training.rl.arguments import CHECKPOINTS
 from training.rl.export import TrainingRecord, write_policy
 from training.rl.folder import (
     check_inputs,
@@ -57,8 +58,9 @@ def export_to(run: Path, settings: RunSettings, step: str, out: Path) -> int:
         TrainingRefused: as `export_checkpoint`, except for `out`.
     """
     checkpoint, state = chosen_checkpoint(run, step)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=out.parent) as folder:
+    beside = run / CHECKPOINTS if out == run else out.parent  # on the disk of the result
+    beside.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=beside) as folder:
         copied = Path(folder)
         _copy_checkpoint(checkpoint, copied)
         if not any(copied.glob("*.safetensors")):

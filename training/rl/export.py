@@ -18,6 +18,7 @@ from calibration.files import write_text
 from calibration.traces.probe_readings import (
     POLICY_FILE,
     READINGS_FILE,
+    read_seen_problems,
     write_seen_problems,
 )
 from rlcm_serve.engine.model_files import (
@@ -30,6 +31,7 @@ from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER
 from rlcm_serve.recording.trained import seen_problems
 from training.provenance import Session
+from training.rl.arguments import FINAL
 from training.rl.card import model_card
 from training.rl.folder import FACTS
 from training.rl.problems import TrainingProblems
@@ -97,7 +99,7 @@ class TrainingRecord:
 
 def export(trainer: RLCMTrainer, record: TrainingRecord, out: Path) -> None:
     """Writes the folder at the end of a training. Every rank must call this function."""
-    weights = out / "checkpoints" / "final"
+    weights = out / FINAL
     trainer.save_model(str(weights))
     if not trainer.accelerator.is_main_process:
         return
@@ -130,11 +132,12 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
         for path in record.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
     _name_the_format(out / "generation_config.json", record.settings.budgets.thinking)
-    seen = seen_problems(record.problems.problems)
-    write_seen_problems(out / POLICY_FILE, seen)
+    own = seen_problems(record.problems.problems)
+    earlier = read_seen_problems(record.base.folder / POLICY_FILE)
+    write_seen_problems(out / POLICY_FILE, earlier.with_later(own))
     if probe is not None:
         probe.save(out / PROBE_FOLDER, record.settings.budgets.interval)
-        write_seen_problems(out / PROBE_FOLDER / READINGS_FILE, seen)
+        write_seen_problems(out / PROBE_FOLDER / READINGS_FILE, own)
     facts = record.facts()
     (out / "README.md").write_text(model_card(facts))
     for path in out.glob("*.*"):

@@ -33,6 +33,8 @@ _BESIDE = {*_INPUTS, _SESSION}
 _FREE = {"report_to", "engine.server", "engine.memory", "engine.sleeps", "budgets.at_once"}
 """Settings of the machine and of the logs, which change nothing of what is trained."""
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
+_CHECKPOINTS = (f"{CHECKPOINTS}/checkpoint-*", "verl-checkpoints/global_step_*")
+"""Those of TRL and of veRL; logs may lie beside them."""
 
 Digests = Mapping[str, str | None]
 """Digests of what a run reads, by their names in its folder; None: not known."""
@@ -107,7 +109,16 @@ def check_inputs(digests: Digests, out: Path) -> None:
 def _has_begun(out: Path) -> bool:
     """Whether a run has left a checkpoint: until then, its settings may change."""
     is_run = (out / SETTINGS).exists()
-    return is_run and ((out / FACTS).exists() or any(out.glob("*checkpoints/*")))
+    return is_run and ((out / FACTS).exists() or any(map(any, map(out.glob, _CHECKPOINTS))))
+
+
+def steps_of_policy(out: Path) -> int | None:
+    """The steps that the policy in the folder was trained for; None without a whole policy."""
+    try:
+        settings = json.loads((out / FACTS).read_text())["settings"]
+        return int(settings["steps"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _differences(

@@ -146,10 +146,14 @@ def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:
 
 
 def _generated(source: str, count: int, seed: int) -> tuple[LabelledProblem, ...]:
-    """Problems of split TRAIN at every level; certificates and evaluations do not use them."""
+    """Problems at every level, which certificates and evaluations do not use.
+
+    Those to evaluate on while training are of another split than those to train on.
+    """
+    split = Split.VALIDATION if seed == _HELD_OUT else Split.TRAIN
     family = source.removeprefix(f"{GENERATED}-")
     families = (family,) if family in FAMILIES else tuple(FAMILIES)
     return tuple(
         LabelledProblem(problem.id, problem.question, problem.answer)
-        for problem in sample_problems(Split.TRAIN, count, seed, families=families)
+        for problem in sample_problems(split, count, seed, families=families)
     )

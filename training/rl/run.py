@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.console import Console
 from rlcm_serve.evaluation.grading import Grader, grader_named
 from rlcm_serve.terminal import output_to
 from training.folders import alone
-from training.rl.arguments import CHECKPOINTS, trl_arguments
+from training.rl.arguments import CHECKPOINTS, FINAL, trl_arguments
 from training.rl.check import (
     check_continuation,
     check_engine,
@@ -23,12 +24,12 @@ from training.rl.check import (
     trl_config,
 )
 from training.rl.folder import (
-    FACTS,
     check_folder,
     check_inputs,
     has_ended,
     last_checkpoint,
     last_session,
+    steps_of_policy,
 )
 from training.rl.inputs import RunInputs, begin, read_inputs
 from training.rl.settings import LoraSettings, RunSettings
@@ -101,8 +102,9 @@ def _finish_again(settings: RunSettings, out: Path, console: Console) -> None:
     from training.rl.checkpoint import export_to
 
     console.print(f"all {settings.steps} steps are done: nothing is left to train")
-    if not (out / FACTS).exists():
+    if steps_of_policy(out) != settings.steps:  # none, or that of the run before it was extended
         export_to(out, settings, "last", out)
+        shutil.rmtree(out / FINAL, ignore_errors=True)
 
 
 def checked_run(settings: RunSettings, out: Path, grader: Grader) -> Prepared:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
+from calibration.traces.probe_readings import SeenProblems, read_seen_problems, write_seen_problems
+from rlcm_serve.recording.trained import seen_problems
 from tests.training.rl.small import small_run
 from training.provenance import Session
 from training.rl import export
@@ -105,6 +107,24 @@ def test_a_figure_that_is_not_a_number_is_null(
         "probe/bce": None,
     }
     assert "nan" not in (tmp_path / "out/README.md").read_text()
+
+
+def test_a_policy_remembers_what_trained_the_one_it_began_with(
+    tmp_path: Path, parts: tuple[Path, TrainingRecord]
+) -> None:
+    weights, record = parts
+    base = tmp_path / "base"
+    shutil.copytree(record.base.folder, base)
+    (own,) = seen_problems(record.problems.problems[:1]).digest_of_problem
+    earlier = SeenProblems({own: "of another text", "other": "d"}, frozenset({"pattern"}))
+    write_seen_problems(base / "training-problems.parquet", earlier)
+    write_policy(
+        weights, None, replace(record, base=replace(record.base, folder=base)), tmp_path / "out"
+    )
+    found = read_seen_problems(tmp_path / "out" / "training-problems.parquet")
+    assert {"of another text", "d"} < {*found.digest_of_problem.values()}
+    assert {*seen_problems(record.problems.problems).digest_of_problem} < {*found.digest_of_problem}
+    assert "pattern" in found.patterns
 
 
 def test_an_extended_run_that_is_killed_does_not_count_as_trained(

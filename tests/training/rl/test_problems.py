@@ -156,6 +156,12 @@ def test_made_problems_are_of_the_training_split_and_every_level() -> None:
     assert answers(found(source="embedded", limit=300)) == answers(problems)
 
 
+def test_made_problems_to_evaluate_on_are_none_to_train_on() -> None:
+    data = DataSettings("embedded", limit=300)
+    watched = held_out(data, "embedded", limit=300).problems
+    assert {split_of(problem.problem) for problem in watched} == {Split.VALIDATION}
+
+
 def test_one_family_can_be_asked_for() -> None:
     problems = found(source="embedded-dial", limit=20)
     assert all(problem.problem.startswith("A dial shows") for problem in problems.problems)

@@ -160,6 +160,8 @@ def test_before_the_first_checkpoint_settings_and_problems_may_change(tmp_path: 
     remember(replace(SMALL, steps=6000), DIGESTS, tmp_path)
     check_folder(SMALL, tmp_path)
     check_inputs({"problems": "another"}, tmp_path)
+    (tmp_path / "checkpoints" / "runs").mkdir(parents=True)  # where TensorBoard's curves are
+    check_folder(SMALL, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -294,6 +296,24 @@ def test_a_run_that_has_ended_is_not_trained_again(
     assert not (out / "model.safetensors").exists(), "a folder that is whole stays as it is"
 
 
+def test_an_extended_run_that_was_killed_after_its_last_step_is_written(
+    tmp_path: Path, problems: DataSettings
+) -> None:
+    """The folder holds the whole policy of the run before."""
+    settings, out = replace(SMALL, method="grpo", data=problems, steps=1), tmp_path / "run"
+    finished(out, settings)
+    with grader_named("math") as grader:
+        remember(settings, read_inputs(settings, grader).digests, out)
+    train(settings, out, Console(file=io.StringIO()))
+    longer = replace(settings, steps=2)
+    finished(out, longer)
+    (out / "checkpoints" / "final").mkdir()
+    train(longer, out, Console(file=io.StringIO()))
+    assert json.loads((out / "training.json").read_text())["settings"]["steps"] == 2
+    assert not (out / "checkpoints" / "final").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"run", Path(problems.source).name}
+
+
 @pytest.fixture
 def run_with_checkpoint(tmp_path: Path, problems: DataSettings) -> Path:
     """A run whose checkpoint also holds the optimizer's state."""
@@ -407,6 +427,14 @@ def problems(tmp_path: Path) -> DataSettings:
         (
             {"lora": LoraSettings(targets=".*attn.*")},
             r"'model\.layers\.0\.self_attn', which is not linear: give .* down_proj",
+        ),
+        (
+            {"lora": LoraSettings(targets=".*q_proj|lm_head")},
+            "'lm_head', the output layer, for which there are no adapters",
+        ),
+        (
+            {"trainer": {"chat_template_kwargs": {"enable_thinking": False}}},
+            "the service asks with the template alone",
         ),
         (
             {"engine": VllmSettings("server", arguments={"max_num_seqs": 4})},

@@ -118,11 +118,16 @@ def send_weights_as(generation: Any, dtype: torch.dtype) -> None:
 
 @contextmanager
 def brief(generation: Any, tokens: int) -> Iterator[Any]:
-    """Limits generations to `tokens` tokens and to ids only, as the trainer decodes them."""
+    """Limits generations to `tokens` tokens and to ids only, as the trainer decodes them.
+
+    vLLM needs texts where a text ends a generation. A rollout's minimum is none of an answer's.
+    """
     longest, arguments = generation.max_completion_length, generation.generation_kwargs
     generation.max_completion_length = tokens
     if generation.mode == "colocate":
-        generation.generation_kwargs = {**arguments, "detokenize": False, "logprobs": None}
+        needs_text = bool(arguments.get("stop"))
+        own = {"detokenize": needs_text, "logprobs": None, "min_tokens": 0}
+        generation.generation_kwargs = {**arguments, **own}
     try:
         yield generation
     finally:

@@ -344,7 +344,7 @@ class RLCMTrainer(GRPOTrainer):
         """Samples and grades held-out problems, without forced answers; returns `eval_` metrics."""
         evaluation = self.settings.evaluation
         temperature = self.temperature if evaluation is None else evaluation.temperature
-        with _sampling_at(temperature, self):
+        with _sampling_at(temperature, self), _without_correction(self):
             metrics: dict[str, float] = super().evaluate(*args, **more)
         self.clock.finish()  # so that the next step does not count these seconds
         return metrics
@@ -421,3 +421,14 @@ def _sampling_at(temperature: float, trainer: RLCMTrainer) -> Iterator[None]:
         yield
     finally:
         engine.temperature = usual
+
+
+@contextmanager
+def _without_correction(trainer: RLCMTrainer) -> Iterator[None]:
+    """Spares the policy's own log-probabilities for a while: an evaluation weights nothing."""
+    usual = trainer.vllm_importance_sampling_correction
+    trainer.vllm_importance_sampling_correction = False
+    try:
+        yield
+    finally:
+        trainer.vllm_importance_sampling_correction = usual

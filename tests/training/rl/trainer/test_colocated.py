@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from trl.generation import vllm_generation
+from vllm import SamplingParams
 
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL, ModelFiles
 from training.rl.trainer.colocated import (
@@ -98,9 +99,17 @@ def test_brief_answers_are_short_and_then_it_is_as_before() -> None:
             "bad_words": ["no"],
             "detokenize": False,
             "logprobs": None,
+            "min_tokens": 0,
         }
     assert engine.max_completion_length == 512
     assert engine.generation_kwargs == {"bad_words": ["no"]}
+
+
+def test_brief_answers_are_such_as_vllm_takes_whatever_rollouts_have() -> None:
+    engine = Sleeper()
+    engine.generation_kwargs = {"stop": ["\n\n"], "min_tokens": 100}
+    with brief(engine, 8):
+        SamplingParams(max_tokens=engine.max_completion_length, **engine.generation_kwargs)
 
 
 def test_a_server_is_asked_for_nothing_that_it_does_not_know() -> None:

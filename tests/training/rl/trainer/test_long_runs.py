@@ -45,6 +45,8 @@ def test_a_policy_is_watched_on_held_out_problems(tmp_path: Path) -> None:
     assert Path(trainer.state.best_model_checkpoint).name == f"checkpoint-{best['step']}"
     assert "time/forced answers" in trainer.state.log_history[0]
     assert "eval_probe/bce" not in found[0]
+    assert not any(name.startswith("eval_sampling/") for name in found[0]), "nothing is weighted"
+    assert trainer.vllm_importance_sampling_correction
 
 
 def problems_of_each_step(trainer: RLCMTrainer, resume_from: Path | None = None) -> list[set[str]]:
