@@ -531,18 +531,7 @@ class Settings(BaseSettings):
                 f"{self.audit_deadline_s:g}: keep answers until their deadline, or longer"
             )
         self._require_monitor()
-        self._require_evidence()
         return self
-
-    def _require_evidence(self) -> None:
-        if self.evidence:
-            return
-        for name in ("evidence_key", "evidence_texts", "evidence_days"):
-            if getattr(self, name):
-                _refuse(
-                    f"{name} is given, but evidence is off, so no answer would be recorded: set "
-                    f"evidence to true, or leave {name} out"
-                )
 
     def _require_monitor(self) -> None:
         if self.monitor:

@@ -86,7 +86,6 @@ def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
         ("fit no --order empty.jsonl --out empty.jsonl", "out is empty.jsonl, which is read here"),
         ("fit no --pool empty.jsonl --out empty.jsonl", "out is empty.jsonl, which is read here"),
         ("reread no --probe p --inputs empty.jsonl --out empty.jsonl", "which is read here"),
-        ("extend empty.jsonl no --out empty.jsonl", "out is empty.jsonl, which is read here"),
         (
             "fit empty.jsonl --out folder.jsonl",
             "out is folder.jsonl, which is a folder: give a file",

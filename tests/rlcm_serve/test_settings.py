@@ -111,10 +111,6 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-# Settings that do nothing without another are refused without it.
-NEEDED = {name: {"evidence": True} for name in ("evidence_key", "evidence_texts", "evidence_days")}
-
-
 def value_of(name: str) -> st.SearchStrategy[Any]:
     if isinstance(Settings.model_fields[name].default, bool):
         return st.booleans()
@@ -148,10 +144,8 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
     placed = data.draw(st.sets(st.sampled_from(PLACES)))
-    needed = NEEDED.get(name, {})
     values = {
-        place: {name: data.draw(value_of(name))} | needed if place in placed else {}
-        for place in PLACES
+        place: {name: data.draw(value_of(name))} if place in placed else {} for place in PLACES
     }
     tmp_path = tmp_path_factory.getbasetemp()
     with given_in(tmp_path, values) as (flags, file):
@@ -335,12 +329,6 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
             "true, or leave alarm_webhook out",
         ),
         ({"monitor": False, "audit_texts": True}, "audit_texts is given, but monitor is off"),
-        (
-            {"evidence_key": "signing.pem"},
-            "evidence_key is given, but evidence is off, so no answer would be recorded: set "
-            "evidence to true, or leave evidence_key out",
-        ),
-        ({"evidence_days": 365}, "evidence_days is given, but evidence is off"),
     ],
 )
 def test_impossible_values_are_refused(flags: dict[str, Any], said: str) -> None:
@@ -440,7 +428,6 @@ def test_every_setting_that_is_a_path_is_seen_from_the_files_folder(tmp_path: Pa
     assert {"probe", "evidence_folder", "evidence_key"} <= {*single}
     assert "trusted_keys" in lists
     written = [f'{name} = "it"' for name in single] + [f'{name} = ["it"]' for name in lists]
-    written.append("evidence = true")
     (folder / "rlcm.toml").write_text("\n".join(written))
     settings = load_settings({}, folder / "rlcm.toml").settings
     found = {name: getattr(settings, name) for name in (*single, *lists)}

@@ -47,7 +47,7 @@ def extend(
     from calibration import read_traces
     from calibration.certificate.sequential import certify_sequential, read_start
 
-    require_other(out, start, traces, order)
+    require_other(out, traces, order)
     begun, recorded = read_start(start), read_traces(traces, keep_unlabelled=True)
     with Console(stderr=True).status("fitting"):
         certificate = certify_sequential(
