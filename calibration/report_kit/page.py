@@ -42,7 +42,7 @@ _ENVIRONMENT.filters["html"] = html_of
 def write_page(page: Page, path: Path, figures: str = "") -> Path:
     """Draw the figures of a page, then write PNGs and page, all or nothing.
 
-    PNGs of the page that is there before are removed unless they are written again.
+    PNGs of an earlier page at `path` are removed unless they are written again.
 
     Figures are drawn with settings that matplotlib shares between threads: write one page at a
     time.

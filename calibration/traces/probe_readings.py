@@ -43,7 +43,7 @@ class SeenProblems:
     def with_later(self, own: Self) -> Self:
         """These and those of a later training; an earlier one whose id is taken gets another."""
         before = {
-            id_ if own.digest_of_problem.get(id_, digest) == digest else f"{id_} before": digest
+            id_ if own.digest_of_problem.get(id_, digest) == digest else f"{id_} ({digest})": digest
             for id_, digest in self.digest_of_problem.items()
         }
         merged = {**before, **own.digest_of_problem}

@@ -214,4 +214,4 @@ def duration(seconds: float) -> str:
     if milliseconds <= 1000 * (MINUTE - 1):
         return f"{milliseconds / 1000:.2f}".rstrip("0").rstrip(".") + "s"
     minutes, rest = divmod(math.ceil(milliseconds / 1000), MINUTE)
-    return f"{minutes:.0f}m{rest:.0f}s" if minutes else f"{rest:.0f}s"
+    return f"{minutes:.0f}m{rest:.0f}s"

@@ -33,7 +33,7 @@ _BESIDE = {*_INPUTS, _SESSION}
 _FREE = {"report_to", "engine.server", "engine.memory", "engine.sleeps", "budgets.at_once"}
 """Settings of the machine and of the logs, which change nothing of what is trained."""
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
-_CHECKPOINTS = (f"{CHECKPOINTS}/checkpoint-*", "verl-checkpoints/global_step_*")
+_CHECKPOINTS = ("*checkpoints/checkpoint-*", "*checkpoints/global_step_*")
 """Those of TRL and of veRL; logs may lie beside them."""
 
 Digests = Mapping[str, str | None]

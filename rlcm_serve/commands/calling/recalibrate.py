@@ -29,7 +29,7 @@ _ENDED = ("done", "failed", "cancelled")
 _LOOK_EVERY = 1.0
 OUTAGE = 120.0
 """Seconds for which the service may be out of reach, as at a restart, while its job runs on."""
-_OUT_OF_REACH = 500
+_OUT_OF_REACH = 502
 """Lowest HTTP status with which a proxy says that it does not reach the service."""
 
 

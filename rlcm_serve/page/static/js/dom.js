@@ -46,7 +46,7 @@ export function replace(node, ...children) {
 
 /**
  * Renews what is in a node while somebody may be reading it: details that are open stay open, and the focus stays at
- * its place.
+ * its place, where as many are there as before.
  *
  * @param {Element} node
  * @param {() => void} renewal
@@ -54,12 +54,12 @@ export function replace(node, ...children) {
 export function renew(node, renewal) {
   const folds = () => [...node.querySelectorAll("details")];
   const targets = () => [...node.querySelectorAll("a, button, summary, [tabindex]")];
-  const open = folds().map((one) => one.open);
-  const focused = targets().findIndex((one) => one === document.activeElement);
+  const [open, before] = [folds().map((one) => one.open), targets()];
+  const focused = before.findIndex((one) => one === document.activeElement);
   renewal();
-  const now = folds();
+  const [now, after] = [folds(), targets()];
   if (now.length === open.length) now.forEach((one, at) => (one.open = open[at] ?? one.open));
-  const target = targets()[focused];
+  const target = after.length === before.length && after[focused];
   if (target instanceof HTMLElement) target.focus({ preventScroll: true });
 }
 

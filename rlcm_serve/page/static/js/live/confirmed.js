@@ -13,7 +13,7 @@ import { sentence } from "../format.js";
  * @param {string} options.not how a refusal begins
  * @param {() => Promise<string>} options.run does it; what is said then
  * @returns {{ element: HTMLElement, say: (words: string) => void, done: (words: string) => void, offer: () => void }}
- *   `done` says so in place of the button, and `offer` shows it again
+ *   `done` says what came of it in place of the button; `offer` shows the button again
  */
 export function confirmed({ verb, id, question: asked, yes: named, not, run }) {
   const said = h("p", { role: "status", hidden: true });

@@ -203,7 +203,7 @@ export function rulesOf(report, level) {
  * @param {number} rise
  * @param {number} shift tokens at which half of the rise is reached
  */
-export function risesFrom(low, rise, shift) {
+function risesFrom(low, rise, shift) {
   return `rises from ${threshold(low)} to ${threshold(low + rise)}, half of it by ${tokens(shift)}`;
 }
 
