@@ -125,6 +125,7 @@ def require_probe(folder: Path) -> str | None:
 
 def _refusal(known: int, of: int, first: str, what: str) -> str:
     return (
-        f"{known} of {of} problems trained the {what} (the first is {first!r}), so it does better "
-        f"on them than on new ones: leave them out, or train the {what} on others"
+        f"{known} of {of} problems trained the {what} or chose its checkpoint (the first is "
+        f"{first!r}), so it does better on them than on new ones: leave them out, or train the "
+        f"{what} on others"
     )

@@ -23,7 +23,7 @@ from training.rl.folder import (
     last_session,
     remembered,
 )
-from training.rl.problems import load_problems
+from training.rl.problems import load_held_out, load_problems
 from training.rl.settings import RunSettings
 from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe
 
@@ -68,7 +68,8 @@ def export_to(run: Path, settings: RunSettings, step: str, out: Path) -> int:
                 f"{checkpoint} holds no whole weights: train with fsdp_state_dict_type: "
                 "FULL_STATE_DICT"
             )
-        write_checkpoint(run, settings, copied, copied, out, state.get("log_history", []))
+        log = state.get("log_history", [])
+        write_checkpoint(run, settings, copied, copied, out, log, is_last=step == "last")
     return int(state["global_step"])
 
 
@@ -102,6 +103,8 @@ def write_checkpoint(
     probe: Path,
     out: Path,
     log: list[dict[str, Any]],
+    *,
+    is_last: bool,
 ) -> None:
     """Writes weights and a probe of a run as a folder for the service.
 
@@ -112,6 +115,8 @@ def write_checkpoint(
         probe: folder of the probe's state, if the run trains one.
         out: the new folder.
         log: of the training.
+        is_last: otherwise somebody chose the checkpoint, and may have done so by how it does on the
+            held-out problems: they count as seen.
 
     Raises:
         TrainingRefused: the training problems or the base model cannot be read, or have changed
@@ -119,10 +124,18 @@ def write_checkpoint(
     """
     with grader_named("math") as grader:
         problems = load_problems(settings.data, grader, settings.seed)
+        chosen_on = None if is_last else load_held_out(settings, grader)
     base = ModelFiles.read(resolve_model(settings.model))
-    check_inputs({"problems": problems.digest, "base_model": base.model_digest()}, run)
+    digests = {
+        "problems": problems.digest,
+        "held_out_problems": None if chosen_on is None else chosen_on.digest,
+        "base_model": base.model_digest(),
+    }
+    check_inputs(digests, run)
     own = _probe(probe, settings)
-    record = TrainingRecord(settings, problems, base, log, own is not None, last_session(run))
+    record = TrainingRecord(
+        settings, problems, chosen_on, base, log, own is not None, last_session(run)
+    )
     write_policy(weights, own, record, out)
 
 

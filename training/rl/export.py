@@ -18,6 +18,7 @@ from calibration.files import write_text
 from calibration.traces.probe_readings import (
     POLICY_FILE,
     READINGS_FILE,
+    SeenProblems,
     read_seen_problems,
     write_seen_problems,
 )
@@ -50,6 +51,7 @@ class TrainingRecord:
     Attributes:
         settings: of the run.
         problems: the training problems.
+        chosen_on: the held-out problems that the checkpoint was chosen on; None: it is the last.
         base: the model that training started from.
         log: TRL's log: an entry for each step, and one for each evaluation.
         has_probe: whether a probe that the service can read was trained beside it.
@@ -58,10 +60,17 @@ class TrainingRecord:
 
     settings: RunSettings
     problems: TrainingProblems
+    chosen_on: TrainingProblems | None
     base: ModelFiles
     log: list[dict[str, Any]]
     has_probe: bool
     session: Session
+
+    @property
+    def seen(self) -> SeenProblems:
+        """The problems whose labels made this policy what it is."""
+        chosen_on = () if self.chosen_on is None else self.chosen_on.problems
+        return seen_problems((*self.problems.problems, *chosen_on))
 
     @property
     def curves(self) -> list[dict[str, Any]]:
@@ -132,12 +141,11 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
         for path in record.base.folder.glob(pattern):
             shutil.copy(path, out / path.name)
     _name_the_format(out / "generation_config.json", record.settings.budgets.thinking)
-    own = seen_problems(record.problems.problems)
     earlier = read_seen_problems(record.base.folder / POLICY_FILE)
-    write_seen_problems(out / POLICY_FILE, earlier.with_later(own))
+    write_seen_problems(out / POLICY_FILE, earlier.with_later(record.seen))
     if probe is not None:
         probe.save(out / PROBE_FOLDER, record.settings.budgets.interval)
-        write_seen_problems(out / PROBE_FOLDER / READINGS_FILE, own)
+        write_seen_problems(out / PROBE_FOLDER / READINGS_FILE, record.seen)
     facts = record.facts()
     (out / "README.md").write_text(model_card(facts))
     for path in out.glob("*.*"):

@@ -225,6 +225,7 @@ def finish(trainer: RLCMTrainer, prepared: Prepared, out: Path) -> None:
     record = TrainingRecord(
         settings=prepared.settings,
         problems=prepared.problems,
+        chosen_on=None,
         base=prepared.files,
         log=trainer.state.log_history,
         has_probe=trainer.probe is not None and prepared.settings.probe.is_servable,

@@ -44,4 +44,5 @@ def export_weights(run: Path, weights: Path, step: int, out: Path) -> None:
     with TemporaryDirectory(dir=out.parent) as folder:
         copied = Path(folder)
         copy_weights(weights, copied)
-        write_checkpoint(run, replace(settings, steps=step), copied, checkpoint, out, log=[])
+        trained = replace(settings, steps=step)
+        write_checkpoint(run, trained, copied, checkpoint, out, log=[], is_last=False)

@@ -31,7 +31,7 @@ def parts(tmp_path: Path) -> tuple[Path, TrainingRecord]:
     shutil.copytree(prepared.files.folder, weights)
     curves = [{"reward": 1.0, "accuracy": 1.0}]
     record = TrainingRecord(
-        prepared.settings, prepared.problems, prepared.files, curves, False, Session.now()
+        prepared.settings, prepared.problems, None, prepared.files, curves, False, Session.now()
     )
     return weights, record
 

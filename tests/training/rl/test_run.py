@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +21,10 @@ from rich.console import Console
 from torch.utils.data import BatchSampler
 
 from rlcm_serve.engine.model_files import resolve_model
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading import grader_named
+from rlcm_serve.recording.problems import read_problems
+from rlcm_serve.recording.trained import require_untrained
 from tests.training.rl.small import SMALL, small_run
 from training.errors import TrainingRefused
 from training.folders import alone
@@ -338,6 +342,27 @@ def test_an_export_copies_only_what_it_reads(
     monkeypatch.setattr("training.rl.checkpoint.write_policy", watched)
     assert export_checkpoint(run_with_checkpoint, "last", tmp_path / "exported") == 1
     assert copied == ["config.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize(("step", "counts_as_seen"), [("best", True), ("1", True), ("last", False)])
+def test_held_out_problems_that_chose_a_checkpoint_cannot_calibrate_it(
+    tmp_path: Path, problems: DataSettings, step: str, counts_as_seen: bool
+) -> None:
+    held_out, out = tmp_path / "held-out.jsonl", tmp_path / "run"
+    held_out.write_text('{"problem": "How many moons has Mars?", "answer": "2"}\n')
+    evaluation = EvaluationSettings(str(held_out), limit=1, every=1)
+    settings = replace(SMALL, method="grpo", data=problems, evaluation=evaluation)
+    state = finished(out, settings) / "trainer_state.json"
+    state.write_text(json.dumps({**json.loads(state.read_text()), "best_global_step": 1}))
+    with grader_named("math") as grader:
+        remember(settings, read_inputs(settings, grader).digests, out)
+    export_checkpoint(out, step, tmp_path / "exported")
+    with pytest.raises(RequestRefused) if counts_as_seen else nullcontext():
+        require_untrained(read_problems(held_out), tmp_path / "exported", None)
+    held_out.write_text('{"problem": "How many moons has Venus?", "answer": "0"}\n')
+    changed = pytest.raises(TrainingRefused, match=r"those of \[evaluation\] have changed")
+    with changed if counts_as_seen else nullcontext():
+        export_checkpoint(out, step, tmp_path / "again")
 
 
 @pytest.mark.parametrize("name", ["chosen_checkpoint", "shutil.copy"])
