@@ -45,9 +45,9 @@ def trl_arguments(
         held_out: number of problems to evaluate on; 0 without `[evaluation]`.
 
     Raises:
-        TrainingRefused: rollouts of a step or of an evaluation cannot be divided evenly, or
-            `[trainer]` sets a field that has its own setting, or one with which the probe would
-            read wrong states.
+        TrainingRefused: rollouts of a step or of an evaluation cannot be divided evenly, the forced
+            answers of one budget exceed a request, or `[trainer]` sets a field that has its own
+            setting, or one with which the probe would read wrong states.
     """
     rollouts, policy, engine = settings.rollouts, settings.policy, settings.engine
     has_gpu = torch.cuda.is_available()
@@ -101,6 +101,7 @@ def trl_arguments(
             f"{ranks} processes of the run: give one that does, or start more processes with "
             "`accelerate launch`"
         )
+    _check_requests(settings, ranks)
     _check_states(settings)
     if taken := sorted(set(settings.trainer) & (chosen.keys() | _OF_THE_METHOD)):
         raise TrainingRefused(
@@ -137,6 +138,18 @@ def _evaluation_arguments(
         "metric_for_best_model": "accuracy",
         "greater_is_better": True,
     }
+
+
+def _check_requests(settings: RunSettings, ranks: int) -> None:
+    """Raises `TrainingRefused` if the forced answers of one budget exceed a process's requests."""
+    most, sharing = settings.budgets.at_once, settings.engine.sharing(ranks)
+    least = settings.budgets.samples * sharing
+    if settings.forces and most < least:
+        raise TrainingRefused(
+            f"at_once in [budgets] is {most}: give {least} or more, as the "
+            f"{settings.budgets.samples} answers of a budget (samples) go to the engine together, "
+            f"from each process that shares it ({sharing})"
+        )
 
 
 def _check_states(settings: RunSettings) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_type_hints
 
 import torch
 
-from rlcm_serve.engine.diagnosis.names import check_sampling, engine_argument_names
+from rlcm_serve.engine.diagnosis.names import check_sampling, engine_arguments
 from rlcm_serve.engine.model_files import ModelFiles
 from rlcm_serve.suggestions import did_you_mean
 from training.errors import TrainingRefused
 from training.rl.settings import LoraSettings, RunSettings, VllmSettings
-from training.rl.tables import typed
+from training.rl.tables import is_plain, typed
 from training.rl.trainer.joint_probe import PROBE_STATE, check_state
 
 if TYPE_CHECKING:
@@ -215,11 +215,11 @@ _OF_THE_ENGINE = {
 
 
 def check_engine(engine: VllmSettings) -> None:
-    """Checks the names of a colocated engine's further arguments.
+    """Checks a colocated engine's further arguments: names, and values of plain types.
 
     Raises:
-        TrainingRefused: vLLM does not have one, another setting decides it, or the engine is a
-            server, which has arguments of its own.
+        TrainingRefused: vLLM does not have one, its value has another type, another setting
+            decides it, or the engine is a server, which has arguments of its own.
     """
     if engine.mode == "server":
         for name in ("arguments", "sleeps"):
@@ -230,15 +230,17 @@ def check_engine(engine: VllmSettings) -> None:
                 )
     if not engine.arguments:
         return
-    known = engine_argument_names()
-    for name in engine.arguments:
+    hints = engine_arguments()
+    for name, value in engine.arguments.items():
         if name in _OF_THE_ENGINE:
             raise TrainingRefused(
                 f"arguments in [engine] sets {name!r}: set {_OF_THE_ENGINE[name]} instead"
             )
-        if name not in known:
+        if name not in hints:
             said = f"arguments in [engine] sets {name!r}, which vLLM does not have"
-            _refuse_unknown(said, name, known)
+            _refuse_unknown(said, name, [*hints])
+        if is_plain(hints[name]):  # vLLM converts what other types are given as
+            typed(hints[name], value, f"arguments in [engine]: {name}")
 
 
 def check_lora(lora: LoraSettings, files: ModelFiles) -> None:

@@ -122,6 +122,10 @@ class VllmSettings:
     sleeps: bool = False
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
+    def sharing(self, ranks: int) -> int:
+        """How many of the training processes share one engine."""
+        return ranks if self.mode == "server" else self.tensor_parallel
+
 
 @dataclass(frozen=True, slots=True)
 class LoraSettings:
@@ -217,7 +221,7 @@ class RunSettings:
     strength: float | None = None
     steps: int = 600
     seed: int = 0
-    save_steps: int = 25
+    save_steps: int = 20
     report_to: tuple[str, ...] = ()
     data: DataSettings = field(default_factory=DataSettings)
     rollouts: RolloutSettings = field(default_factory=RolloutSettings)

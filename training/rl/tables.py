@@ -78,8 +78,25 @@ def typed(hint: Any, value: Any, where: str) -> Any:
             within = -_LARGEST < value < _LARGEST if isinstance(value, int | float) else True
             require(within, f"{where} is {value}: give a finite number below 2^63")
             return float(value) if plain is float else value
-    names = " or ".join(_name(kind) for kind in kinds if kind is not NoneType)
-    raise TrainingRefused(f"{where} is {value!r}: give a value of type {names}")
+    raise TrainingRefused(f"{where} is {value!r}: give {_wanted(kinds)}")
+
+
+def is_plain(hint: Any) -> bool:
+    """Whether `typed` knows all types of a hint: those of TOML, and literals."""
+    if get_origin(hint) is Literal:
+        return True
+    kind = get_origin(hint) or hint
+    is_container = kind in (Union, UnionType, tuple, list, dict, Mapping)
+    is_leaf = kind in (str, bool, int, float, NoneType, Any, ...)
+    return is_leaf or (is_container and all(map(is_plain, get_args(hint))))
+
+
+def _wanted(kinds: Iterable[Any]) -> str:
+    """What to give for a hint of these kinds."""
+    literals = [own for kind in kinds if get_origin(kind) is Literal for own in get_args(kind)]
+    types = [_name(k) for k in kinds if k is not NoneType and get_origin(k) is not Literal]
+    some = [f"a value of type {' or '.join(types)}"] if types else []
+    return " or ".join([*some, *([f"one of {', '.join(map(repr, literals))}"] if literals else [])])
 
 
 def _name(kind: Any) -> str:

@@ -1,4 +1,4 @@
-"""What vLLM itself knows: names of its arguments, and values of its sampling parameters."""
+"""What vLLM itself knows: its arguments with their types, and values of sampling parameters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import fields
 from typing import Any
 
 
-def engine_argument_names() -> list[str]:
-    """The names of vLLM's engine arguments."""
+def engine_arguments() -> dict[str, Any]:
+    """The types of vLLM's engine arguments, by name; a text if only type checkers know it."""
     from vllm.engine.arg_utils import AsyncEngineArgs
 
-    return [field.name for field in fields(AsyncEngineArgs)]
+    return {field.name: field.type for field in fields(AsyncEngineArgs)}
 
 
 def check_sampling(parameters: Mapping[str, Any]) -> None:

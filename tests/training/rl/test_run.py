@@ -29,7 +29,7 @@ from tests.training.rl.small import SMALL, small_run
 from training.errors import TrainingRefused
 from training.folders import alone
 from training.rl.arguments import trl_arguments
-from training.rl.check import check_continuation
+from training.rl.check import check_continuation, check_engine
 from training.rl.checkpoint import export_checkpoint
 from training.rl.export import write_policy
 from training.rl.folder import (
@@ -390,6 +390,14 @@ def test_a_second_start_of_a_run_is_refused(tmp_path: Path, problems: DataSettin
     assert not (out / "settings.json").exists()
 
 
+def test_arguments_of_the_engine_that_vllm_takes_pass() -> None:
+    """Also those that it converts itself: nothing is refused that it would take."""
+    some = {"max_num_seqs": 7, "enforce_eager": True, "cpu_offload_gb": 1, "dtype": "float32"}
+    some |= {"scheduling_policy": "priority", "compilation_config": 0, "hf_overrides": {"a": 1}}
+    some |= {"attention_backend": "FLASH_ATTN", "enable_prefix_caching": False}
+    check_engine(VllmSettings(arguments=some))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_remembered_settings_are_the_settings(tmp_path: Path, method: str) -> None:
     settings = replace(
@@ -503,6 +511,18 @@ def problems(tmp_path: Path) -> DataSettings:
         ({"trainer": {"generation_kwargs": {"foo": 1}}}, "vLLM's SamplingParams refuse: .*foo"),
         ({"engine": VllmSettings(arguments={"foo": 1})}, "'foo', which vLLM does not have: leave"),
         ({"engine": VllmSettings(arguments={"max_num_seq": 8})}, "did you mean max_num_seqs"),
+        (
+            {"engine": VllmSettings(arguments={"max_num_seqs": "x"})},
+            r"arguments in \[engine\]: max_num_seqs is 'x': give a value of type int$",
+        ),
+        (
+            {"engine": VllmSettings(arguments={"scheduling_policy": "lifo"})},
+            "scheduling_policy is 'lifo': give one of 'fcfs', 'priority'$",
+        ),
+        (
+            {"budgets": replace(SMALL.budgets, at_once=1)},
+            r"at_once in \[budgets\] is 1: give 2 or more, as the 2 answers of a budget",
+        ),
         ({"engine": VllmSettings(arguments={"model": "x"})}, "sets 'model': set model instead"),
         ({"trainer": {"torch_compile_backend": "nope"}}, "'nope': give one of .*inductor"),
         (

@@ -114,7 +114,7 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
         ("[lora]\nrank = 0", "rank .* is 0: give 1 or more"),
         (
             '[evaluation]\nsource = "embedded"\nevery = 10',
-            "save_steps is 25.* every = 10: give save_steps that divide it",
+            "save_steps is 20.* every = 10: give save_steps that divide it",
         ),
         (
             'save_steps = 20\n[evaluation]\nsource = "embedded"\nevery = 10',

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from rlcm_serve.engine.model_files import ModelFiles
+from training.rl.checkpoint import export_checkpoint
 
 pytestmark = pytest.mark.training
 
@@ -43,10 +44,19 @@ bf16 = false
 CURVES = ("reward", "accuracy", "grad_norm", "probe/bce", "probe/confidence", "budgets/per_rollout")
 
 
-def start(folder: Path, steps: int, save_steps: int) -> subprocess.Popen[str]:
+EVALUATION = """
+[evaluation]
+source = "embedded-dial"
+limit = 8
+every = 10
+rollouts = 2
+"""
+
+
+def start(folder: Path, steps: int, save_steps: int, more: str = "") -> subprocess.Popen[str]:
     """`rlcm train rl` in a session of its own, so that it can be killed whole."""
     config = folder / "run.toml"
-    config.write_text(CONFIG.format(steps=steps, save_steps=save_steps))
+    config.write_text(CONFIG.format(steps=steps, save_steps=save_steps) + more)
     return subprocess.Popen(
         [str(RLCM), "train", "rl", "--config", str(config), "--out", str(folder / "out")],
         env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "300"},
@@ -57,9 +67,11 @@ def start(folder: Path, steps: int, save_steps: int) -> subprocess.Popen[str]:
     )
 
 
-def finished(folder: Path, steps: int, save_steps: int = 50) -> list[dict[str, Any]]:
+def finished(
+    folder: Path, steps: int, save_steps: int = 50, more: str = ""
+) -> list[dict[str, Any]]:
     """The curves of a run that is let come to its end."""
-    running = start(folder, steps, save_steps)
+    running = start(folder, steps, save_steps, more)
     output, _ = running.communicate(timeout=900)
     assert running.returncode == 0, output
     curves: list[dict[str, Any]] = json.loads((folder / "out/training.json").read_text())["curves"]
@@ -68,13 +80,19 @@ def finished(folder: Path, steps: int, save_steps: int = 50) -> list[dict[str, A
 
 def test_the_engines_weights_follow_the_trainers(tmp_path: Path) -> None:
     """A step of 1e-3 a weight moves log-probabilities by far more than 1e-4."""
-    curves = finished(tmp_path, steps=20)
+    curves = finished(tmp_path, steps=20, save_steps=5, more=EVALUATION)
     assert len(curves) == 20
     assert max(entry["sampling/sampling_logp_difference/max"] for entry in curves) < 1e-4
     assert min(entry["grad_norm"] for entry in curves[:5]) > 0
     assert all(entry["time/overhead"] > 1 for entry in curves)
     files = ModelFiles.read(tmp_path / "out")
     assert files.probe is not None
+    facts = json.loads((tmp_path / "out/training.json").read_text())
+    evaluated = {one["step"]: one["eval_accuracy"] for one in facts["evaluations"]}
+    assert evaluated.keys() == {10, 20}
+    best = export_checkpoint(tmp_path / "out", "best", tmp_path / "best")
+    assert evaluated[best] == max(evaluated.values())
+    assert ModelFiles.read(tmp_path / "best").probe is not None
 
 
 def test_a_killed_run_goes_on_with_the_curves_it_would_have_had(tmp_path: Path) -> None:

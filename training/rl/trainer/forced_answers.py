@@ -90,8 +90,8 @@ def budgets(length: int, interval: int) -> tuple[int, ...]:
 def in_batches(
     prefixes: Sequence[list[int]], samples: int, at_once: int
 ) -> Iterator[Sequence[list[int]]]:
-    """The prefixes in parts of at most `at_once`; `samples` equal ones stay together."""
-    most = max(1, at_once // samples) * samples
+    """The prefixes in parts of at most `at_once`; `samples` equal ones, no more, stay together."""
+    most = at_once // samples * samples
     for first in range(0, len(prefixes), most):
         yield prefixes[first : first + most]
 

@@ -143,18 +143,13 @@ class RLCMTrainer(GRPOTrainer):
     def _continue(self, prefixes: list[list[int]], samples: int) -> list[list[int]]:
         """A short continuation of each prefix; `samples` equal prefixes are adjacent."""
         found: list[list[int]] = []
+        sharing = self.settings.engine.sharing(self.accelerator.num_processes)
+        at_once = self.settings.budgets.at_once // sharing
         with brief(self.vllm_generation, self.settings.budgets.answer_tokens) as engine:
-            for own in in_batches(prefixes, samples, self._at_once()):
+            for own in in_batches(prefixes, samples, at_once):
                 _, sampled, _, _ = engine.generate(own, None, samples)
                 found += (list(ids) for ids in sampled)
         return found
-
-    def _at_once(self) -> int:
-        """Forced answers in a request of this rank: an engine gets those of its ranks together."""
-        engine = self.settings.engine
-        is_server = engine.mode == "server"
-        ranks = self.accelerator.num_processes if is_server else engine.tensor_parallel
-        return self.settings.budgets.at_once // ranks
 
     # --- states at the cuts, read during the pass for log-probabilities
 
