@@ -197,7 +197,7 @@ paper-all: $(INSTALLED)  ## train, probe and evaluate every method of the paper 
 	@$(BIN)/python -m studies.paper all $(ARGS)
 	@$(BIN)/python -m studies.paper report --every-seed
 
-paper-within: $(INSTALLED)  ## train, probe and test ideas for confidence within a question (12 runs, twelve hours on two cores; continues)
+paper-within: $(INSTALLED)  ## train, probe and test ideas for confidence within a question (22 runs, a day on two cores; continues)
 	@$(BIN)/python -m studies.paper.within run $(ARGS)
 	@$(BIN)/python -m studies.paper.within report
 

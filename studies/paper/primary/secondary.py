@@ -16,7 +16,7 @@ from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.weighted_metrics import WeightedMetrics
 from studies.paper.primary.design import METHODS, WITHIN
-from studies.paper.primary.inference import resamples
+from studies.paper.primary.inference import Crossed, resamples
 from studies.paper.primary.measures import Figures, Measured, mixed_in_all
 from studies.paper.primary.problems import has_conflict, is_out_of_domain
 from studies.paper.primary.result import PrimaryResult
@@ -84,16 +84,16 @@ class PanelFigures:
 
     def value(self, reading: Reading, title: str) -> Estimate:
         """The mean over seeds with its 95% interval; undefined if any seed's figure is."""
-        return self._estimate(title, self.figure_ST[reading][title])
+        return _estimate(difference(self.figure_ST[reading][title], self._counted(title)))
 
     def difference(self, one: Reading, other: Reading, title: str) -> Estimate:
         """The first reading's figure minus the second's, paired by seed and problem."""
-        figure_ST = self.figure_ST[one][title] - self.figure_ST[other][title]
-        return self._estimate(title, figure_ST)
+        return _estimate(self.crossed(one, other, title))
 
-    def _estimate(self, title: str, figure_ST: Figures) -> Estimate:
-        found = difference(figure_ST, self._counted(title))
-        return Estimate(None) if found is None else Estimate(found.mean, *found.interval())
+    def crossed(self, one: Reading, other: Reading, title: str) -> Crossed | None:
+        """As `difference`, with its errors; None if any seed's figure is undefined."""
+        figure_ST = self.figure_ST[one][title] - self.figure_ST[other][title]
+        return difference(figure_ST, self._counted(title))
 
     def _counted(self, title: str) -> int:
         """The number of problems that a figure is about."""
@@ -131,6 +131,10 @@ def panel_figures(
                 for title, name in FIGURES.items()
             }
     return PanelFigures(n_problems, int(common_P.sum()), figure_ST)
+
+
+def _estimate(found: Crossed | None) -> Estimate:
+    return Estimate(None) if found is None else Estimate(found.mean, *found.interval())
 
 
 def _figures(

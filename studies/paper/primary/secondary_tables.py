@@ -60,18 +60,23 @@ def secondary_text(found: Mapping[Panel, PanelFigures]) -> str:
 
 
 def seconds_text(results: Sequence[PrimaryResult]) -> str:
-    """Seconds of each stage by method: the mean over its runs, and of a whole run the most."""
-    head = ["method", "runs", "training", "probe", "test", "a run", "the longest run"]
+    """Seconds by method: of each stage in the mean over its runs, and of each run."""
+    head = ["method", "runs", "training", "probe", "test", "a run", "each run, by seed"]
     rows = []
     for method in METHODS:
         own = [one for one in results if one.method == method]
         if own:
             stages = ("training", "probe", "test")
             means = [fmean(getattr(one, stage).seconds for one in own) for stage in stages]
-            whole = [one.seconds for one in own]
-            cells = (*means, fmean(whole), max(whole))
-            rows.append([title_of(method), str(len(own)), *(f"{cell:,.0f}" for cell in cells)])
-    return f"Seconds, with whatever else the machine did.\n\n{table(head, rows)}"
+            whole = [one.seconds for one in sorted(own, key=lambda one: one.seed)]
+            cells = (*means, fmean(whole))
+            each = ", ".join(f"{seconds:.0f}" for seconds in whole)
+            rows.append([title_of(method), str(len(own)), *(f"{one:,.0f}" for one in cells), each])
+    return (
+        "Seconds, with whatever else the machine did. Those of the training are of its steps, "
+        "without the start. Those of a killed session of probe or test are missing."
+        f"\n\n{table(head, rows)}"
+    )
 
 
 def title_of(method: str) -> str:

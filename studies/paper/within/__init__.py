@@ -1,1 +1,1 @@
-"""Ideas for confidence within a question, on the pilot's seeds."""
+"""Ideas for confidence within a question: a pilot, and the best one on seeds of its own."""

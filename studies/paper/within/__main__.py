@@ -19,8 +19,8 @@ from studies.paper.primary.problems import write_problems
 from studies.paper.primary.result import read_primary
 from studies.paper.primary.running import PrimaryStudy, Running
 from studies.paper.study import complete
-from studies.paper.within.design import pilot_runs, run_named
-from studies.paper.within.tables import pilot_text
+from studies.paper.within.design import run_named, runs
+from studies.paper.within.tables import own_text, pilot_text
 from studies.smoke import SMOKE
 
 RESULTS = Path("studies/results/paper-within")
@@ -49,7 +49,7 @@ def run_studies(
             study = smoke_study(Path(folder))
             complete([Running(study, run_named("rlcm-ranking-100"))], 1, console)
         return
-    chosen = [run_named(name) for name in names] if names else [*pilot_runs()]
+    chosen = [run_named(name) for name in names] if names else [*runs()]
     problems = out / "problems"
     write_problems(problems)
     study = PrimaryStudy(CONFIG, problems, out, results)
@@ -62,11 +62,12 @@ def run_studies(
 def report_results(
     results: Annotated[Path, typer.Option(help="Folder with the results.")] = RESULTS,
     primary: Annotated[
-        Path, typer.Option(help="Folder with the primary comparison's pilot.")
+        Path, typer.Option(help="Folder with the primary comparison's results.")
     ] = PRIMARY_RESULTS,
 ) -> None:
-    """Print the ideas' figures on the pilot's seeds."""
-    text = pilot_text(read_primary(primary) | read_primary(results))
+    """Print the ideas' figures on the pilot's seeds, and those of the best one on its own."""
+    found = read_primary(primary) | read_primary(results)
+    text = f"## The pilot\n\n{pilot_text(found)}\n\n## Seeds of its own\n\n{own_text(found)}"
     Console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from studies.paper.primary.design import PILOT_SEEDS, PrimaryRun
+from studies.paper.primary.design import (
+    PILOT_SEEDS,
+    REFERENCE,
+    SEEDS,
+    WITHIN,
+    Endpoint,
+    PrimaryRun,
+)
 from training.errors import TrainingRefused
 
-REFERENCE = "rlcm"
+RLCM = "rlcm"
 IDEAS = ("rlcm-ranking", "rlcm-between", "rlcm-variance", "rlcm-rising")
-PILOT_METHODS = ("grpo", REFERENCE, *IDEAS)
-"""The first two come from the primary comparison's pilot."""
+PILOT_METHODS = (REFERENCE, RLCM, *IDEAS)
+"""The first two come from the primary comparison, on its pilot's seeds."""
 
-DECIDING = "AUROC within a question"
+BEST = "rlcm-variance"
+"""Of the pilot's ideas that keep RLCM's accuracy, the one that tells most within a question."""
+OWN_METHODS = (REFERENCE, RLCM, BEST)
+"""On seeds of their own: the first two come from the primary comparison."""
+OWN_ENDPOINTS = (WITHIN, Endpoint("accuracy"))
+"""What the best idea may change against RLCM; either may be shown to differ."""
 
 
-def pilot_runs() -> Iterator[PrimaryRun]:
-    """Every idea on the pilot's seeds, seed by seed."""
+def runs() -> Iterator[PrimaryRun]:
+    """Every idea on the pilot's seeds, seed by seed; then the best one on seeds of its own."""
     for seed in PILOT_SEEDS:
         for method in IDEAS:
             yield PrimaryRun(method, seed)
+    for seed in SEEDS:
+        yield PrimaryRun(BEST, seed)
 
 
 def run_named(name: str) -> PrimaryRun:
@@ -28,7 +42,7 @@ def run_named(name: str) -> PrimaryRun:
     Raises:
         TrainingRefused: there is none; the message lists the names.
     """
-    known = {run.name: run for run in pilot_runs()}
+    known = {run.name: run for run in runs()}
     if name not in known:
         raise TrainingRefused(f"{name!r} is no run: give one of {', '.join(known)}")
     return known[name]

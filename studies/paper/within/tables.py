@@ -1,10 +1,19 @@
-"""The report of the pilot as text."""
+"""The reports of the pilot, and of the best idea on seeds of its own, as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from studies.paper.primary.design import ACCURACY_MARGIN, LEAST_COMMON, PILOT_SEEDS, POSTHOC
+from studies.paper.primary.design import (
+    ACCURACY_MARGIN,
+    LEAST_COMMON,
+    PILOT_SEEDS,
+    POSTHOC,
+    REFERENCE,
+    RICHER,
+    SEEDS,
+    WITHIN,
+)
 from studies.paper.primary.result import PrimaryResult
 from studies.paper.primary.secondary import (
     OUT_OF_DOMAIN,
@@ -14,8 +23,16 @@ from studies.paper.primary.secondary import (
     panel_figures,
 )
 from studies.paper.primary.secondary_tables import differences_table, values_table
-from studies.paper.primary.verdicts import RESAMPLES
-from studies.paper.within.design import DECIDING, IDEAS, PILOT_METHODS, REFERENCE
+from studies.paper.primary.tables import HEAD, verdict_row
+from studies.paper.primary.verdicts import RESAMPLES, judged
+from studies.paper.within.design import (
+    BEST,
+    IDEAS,
+    OWN_ENDPOINTS,
+    OWN_METHODS,
+    PILOT_METHODS,
+    RLCM,
+)
 
 Results = Mapping[str, PrimaryResult]
 
@@ -38,13 +55,48 @@ def pilot_text(results: Results, number: int = RESAMPLES) -> str:
     for panel in (TRAINED, OUT_OF_DOMAIN):
         found = panel_figures(results, PILOT_SEEDS, panel, number, PILOT_METHODS)
         parts.append(f"**{panel.title.capitalize()}**, {found.n_common} problems mixed in all.")
-        parts.append(values_table(found, [_read(method) for method in PILOT_METHODS]))
-        pairs = [(_read(method), _read(REFERENCE)) for method in IDEAS]
-        parts.append(differences_table(found, pairs))
+        for probe in (POSTHOC, RICHER):
+            parts.append(values_table(found, [Reading(name, probe) for name in PILOT_METHODS]))
+            pairs = [(Reading(name, probe), Reading(RLCM, probe)) for name in IDEAS]
+            parts.append(differences_table(found, pairs))
         if panel is TRAINED:
-            best = _choice(found)
-    parts.append(best)
+            after = [_choice(found), _verdicts(found, PILOT_SEEDS)]
+    return "\n\n".join([*parts, *after])
+
+
+def own_text(results: Results, number: int = RESAMPLES) -> str:
+    """What the best idea changes against RLCM; verdicts only once every seed is there.
+
+    Args:
+        results: of this study and of the primary comparison.
+        number: of resamples of the problems.
+    """
+    whole = [seed for seed in SEEDS if all(f"{name}-{seed}" in results for name in OWN_METHODS)]
+    said = f"{len(whole)} of {len(SEEDS)} seeds have all of {', '.join(OWN_METHODS)}."
+    if len(whole) < 2:
+        return f"{said} A comparison needs two seeds or more; `make paper-within` makes them."
+    parts = [said]
+    for panel in (TRAINED, OUT_OF_DOMAIN):
+        found = panel_figures(results, whole, panel, number, OWN_METHODS)
+        parts.append(f"**{panel.title.capitalize()}**, {found.n_common} problems mixed in all.")
+        if panel is TRAINED:
+            parts.append(_verdicts(found, whole))
+        for probe in (POSTHOC, RICHER):
+            parts.append(values_table(found, [Reading(name, probe) for name in OWN_METHODS]))
+            pairs = [(Reading(BEST, probe), Reading(name, probe)) for name in (RLCM, REFERENCE)]
+            parts.append(differences_table(found, pairs))
     return "\n\n".join(parts)
+
+
+def _verdicts(found: PanelFigures, seeds: Sequence[int]) -> str:
+    """A line for each endpoint of the best idea, under Holm's correction over both."""
+    differences = {
+        (BEST, endpoint): found.crossed(_read(BEST), _read(RLCM), endpoint.name)
+        for endpoint in OWN_ENDPOINTS
+    }
+    is_complete = tuple(seeds) == SEEDS
+    rows = [verdict_row(one, is_complete) for one in judged(differences, len(seeds))]
+    return "\n".join([f"Differences are to {RLCM}, by the post-hoc probe.", "", *HEAD, *rows])
 
 
 def _choice(found: PanelFigures) -> str:
@@ -65,8 +117,8 @@ def to_confirm(found: PanelFigures) -> str | None:
     """
     gains = {}
     for method in IDEAS:
-        gain = found.difference(_read(method), _read(REFERENCE), DECIDING).value
-        lost = found.difference(_read(method), _read(REFERENCE), "accuracy").value
+        gain = found.difference(_read(method), _read(RLCM), WITHIN.name).value
+        lost = found.difference(_read(method), _read(RLCM), "accuracy").value
         if gain is not None and gain > 0 and lost is not None and lost > -ACCURACY_MARGIN:
             gains[method] = gain
     return max(gains, key=gains.__getitem__) if gains else None

@@ -17,8 +17,9 @@ from studies.paper.primary.inference import (
     smallest_effect,
 )
 
-SEEDS, PROBLEMS, TIMES = 10, 60, 300
-WEIGHTS = resamples(PROBLEMS, 200, seed=0)
+SEEDS, PROBLEMS, TIMES = 10, 300, 1000
+WEIGHTS = resamples(PROBLEMS, 1000, seed=0)
+"""As in the study."""
 
 
 def simulated(
@@ -44,7 +45,7 @@ def test_the_crossed_interval_covers_whatever_varies(
     draw = np.random.default_rng(1)
     found = [simulated(draw, 2.0, seed_sd, problem_sd, both_sd) for _ in range(TIMES)]
     covered = np.mean([low <= 2.0 <= high for low, high in (one.interval() for one in found)])
-    assert 0.91 <= covered <= 0.99
+    assert 0.94 <= covered <= 0.96
 
 
 def test_seeds_alone_do_not_cover_other_problems() -> None:

@@ -125,7 +125,7 @@ def test_tables_name_every_panel_and_probe_and_give_no_verdict(
     assert "| RLCM, richer probe − GRPO, richer probe |" in text
     assert "| GRPO, richer probe − GRPO, post-hoc probe |" in text
     assert "GRPO, joint probe" not in text
-    assert "| RLCM | 3 | 100 | 100 | 100 | 302 | 302 |" in text
+    assert "| RLCM | 3 | 100 | 100 | 100 | 302 | 302, 302, 302 |" in text
     assert "better" not in text
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from studies.paper.primary.design import PILOT_SEEDS
+from studies.paper.primary.design import PILOT_SEEDS, POSTHOC, RICHER, SEEDS
 from studies.paper.primary.result import PrimaryResult
 from studies.paper.primary.secondary import TRAINED, panel_figures
-from studies.paper.within.design import IDEAS, PILOT_METHODS, pilot_runs, run_named
-from studies.paper.within.tables import pilot_text, to_confirm
+from studies.paper.within.design import BEST, IDEAS, OWN_METHODS, PILOT_METHODS, run_named, runs
+from studies.paper.within.tables import own_text, pilot_text, to_confirm
 from tests.studies.paper.primary.made_primary import made
 from training.errors import TrainingRefused
 from training.rl.rewards.methods import METHODS
@@ -19,13 +19,18 @@ FEW = 30
 
 def results(tells: dict[str, float], seeds: tuple[int, ...]) -> dict[str, PrimaryResult]:
     """Results of these methods, by how much their confidence tells."""
-    found = [made(method, seed, own) for method, own in tells.items() for seed in seeds]
+    probes = (POSTHOC, RICHER)
+    found = [
+        made(method, seed, own, probes=probes) for method, own in tells.items() for seed in seeds
+    ]
     return {one.name: one for one in found}
 
 
-def test_runs_are_known_methods_on_the_pilots_seeds() -> None:
-    assert [run.name for run in pilot_runs()][:2] == ["rlcm-ranking-100", "rlcm-between-100"]
-    assert {run.method for run in pilot_runs()} == set(IDEAS) < set(METHODS)
+def test_runs_are_known_methods_on_the_pilots_seeds_and_the_best_one_has_its_own() -> None:
+    names = [run.name for run in runs()]
+    assert names[:2] == ["rlcm-ranking-100", "rlcm-between-100"]
+    assert names[12:] == [f"{BEST}-{seed}" for seed in SEEDS]
+    assert {run.method for run in runs()} == set(IDEAS) < set(METHODS)
     assert run_named("rlcm-between-102").seed == 102
     with pytest.raises(TrainingRefused, match="'rlcm-9' is no run"):
         run_named("rlcm-9")
@@ -43,7 +48,7 @@ def test_the_pilot_names_the_idea_that_tells_most() -> None:
 
 def test_nothing_is_chosen_if_a_run_collapsed() -> None:
     found = results(dict.fromkeys(PILOT_METHODS, 1.0), PILOT_SEEDS)
-    found["rlcm-rising-102"] = made("rlcm-rising", 102, 1.0, skill=-9.0)
+    found["rlcm-rising-102"] = made("rlcm-rising", 102, 1.0, probes=(POSTHOC, RICHER), skill=-9.0)
     text = pilot_text(found, FEW)
     assert "Nothing is chosen: 0 problems are mixed in every run, and 30 are needed." in text
     assert "No idea" not in text
@@ -52,3 +57,17 @@ def test_nothing_is_chosen_if_a_run_collapsed() -> None:
 def test_no_idea_is_confirmed_that_tells_less_than_rlcm() -> None:
     found = results(dict.fromkeys(PILOT_METHODS, 1.0) | {"rlcm": 3.0}, PILOT_SEEDS)
     assert to_confirm(panel_figures(found, PILOT_SEEDS, TRAINED, FEW, PILOT_METHODS)) is None
+
+
+def test_the_best_idea_is_judged_against_rlcm_once_all_its_seeds_are_there() -> None:
+    found = results(dict.fromkeys(OWN_METHODS, 1.0) | {BEST: 2.5}, SEEDS)
+    text = own_text(found, FEW)
+    assert "10 of 10 seeds have all of grpo, rlcm, rlcm-variance." in text
+    (within, accuracy) = (line for line in text.splitlines() if line.startswith(f"| {BEST} |"))
+    assert "| AUROC within a question | +" in within
+    assert "| better |" in within
+    assert "| accuracy |" in accuracy
+    del found[f"{BEST}-9"]
+    assert "| better |" not in own_text(found, FEW), "no verdict before the last seed"
+    few = {name: one for name, one in found.items() if one.seed == 0}
+    assert "1 of 10 seeds have all" in own_text(few, FEW)
