@@ -16,7 +16,7 @@ from calibration.report_kit.content import Caption, Plate
 from calibration.report_kit.panels import legend, panels, percent_axis
 from calibration.report_kit.style import Style
 from calibration.report_kit.tables import ranked
-from calibration.report_kit.wording import number
+from calibration.report_kit.wording import number, number_in_full
 from rlcm_serve.evaluation.report.metrics import COLUMNS, HIGHER_IS_BETTER
 from studies.paper.report.markdown import NOT_RUN, Block, difference, in_full, table
 from studies.paper.report.results_index import (
@@ -26,13 +26,14 @@ from studies.paper.report.results_index import (
     scored_alike,
     title_of,
 )
-from studies.paper.report.seeds import mean_difference
+from studies.paper.report.seeds import mean_difference, mean_slope
 from studies.paper.report.style import STYLES
 from studies.paper.result import Result
 from studies.paper.runs import ABLATED, BRIER_WEIGHTS, REGULARISERS, STRENGTHS
 from training.rl.rewards.methods import METHODS
 
 _HEAD = ["accuracy ↑", "PCE ↓", "ECE ↓", "Δ accuracy", "Δ PCE", "Δ ECE"]
+_SLOPES = {"accuracy": "accuracy", "ece": "ECE", "auroc": "AUROC"}
 _BESIDE = {"GRPO": "grpo", "RLCM": "rlcm"}
 """Shown beside RLCR's weights."""
 
@@ -136,7 +137,19 @@ def margin_weight(index: ResultsIndex) -> Block:
     """The block on λ of RLCM."""
     side = _Side.of({f"{strength:g}": index.of("rlcm", strength) for strength in STRENGTHS})
     intro = f"{side.said('λ = 0.1')} The counterpart in the paper is the table of App. C.2."
-    return Block("lambda", (intro, table(["λ", *_HEAD], side.rows("0.1"))))
+    after = [_slopes(side)] if len(side.seeds) > 1 and all(side.runs.values()) else []
+    return Block("lambda", (intro, table(["λ", *_HEAD], side.rows("0.1")), *after))
+
+
+def _slopes(side: _Side) -> str:
+    """What the runs of all λ say together."""
+    runs = {float(title): own for title, own in side.runs.items()}
+    found = mean_slope(runs, ("accuracy", "ece", "auroc"), side.n_rollouts)
+    told = ", ".join(f"{_SLOPES[name]} {number_in_full(own)}" for name, own in found.items())
+    return (
+        f"A straight line through all {sum(map(len, runs.values()))} runs changes by this much per "
+        f"unit of λ, with 95% intervals that cover other seeds and problems: {told}."
+    )
 
 
 def brier_weight(index: ResultsIndex) -> Block:

@@ -66,6 +66,30 @@ def mean_difference(
     return {name: _of_several(name, figures, n_units) for name in names}
 
 
+def mean_slope(
+    runs: Mapping[float, Sequence[Result]], names: Sequence[str], n_rollouts: int
+) -> dict[str, Estimate]:
+    """How metrics change per unit of a weight: by least squares in each seed, then the mean.
+
+    Args:
+        runs: by weight, the same two seeds or more of each, all on the same problems.
+        names: names in `calibration.metrics.weighted_metrics.METRICS`.
+        n_rollouts: of each problem.
+    """
+    weight_W = np.array([*runs])
+    centred_W = weight_W - weight_W.mean()
+    share_W = centred_W / (centred_W**2).sum()
+    figures = [[_figures(run, n_rollouts, names) for run in own] for own in runs.values()]
+    n_units = next(iter(runs.values()))[0].rollouts.scored().n_units
+    found = {}
+    for name in names:
+        total = ERRORS.get(name, np.asarray)
+        metric_WST = np.array([[total(run[name]) for run in own] for own in figures])
+        slope_ST = np.tensordot(share_W, metric_WST, axes=1)
+        found[name] = _estimate(slope_ST[:, 0], slope_ST[:, 1:], n_units)
+    return found
+
+
 def mean_over_seeds(value_SP: NDArray[np.float64]) -> Estimate:
     """The mean of a value of each seed (S) and problem (P), with its interval."""
     if len(value_SP) == 1:

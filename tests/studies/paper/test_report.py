@@ -268,6 +268,7 @@ def test_sweeps_are_means_over_the_seeds_that_all_have(repeated_page: Path) -> N
     assert len(rows(text)) == 2 + 4
     assert len(row(text, "0.05")) == 6
     assert len(row(text, "0.1")) == 3  # no difference to itself
+    assert "A straight line through all 12 runs changes by" in text
     assert "Not run yet" in block(repeated_page, "runs")
 
 

@@ -8,8 +8,10 @@ from calibration.metrics.bootstrap import estimate_difference, estimate_metrics
 from calibration.metrics.estimates import Estimate
 from studies.paper.primary.inference import crossed
 from studies.paper.report.results_index import fewest_rollouts, scored_alike
-from studies.paper.report.seeds import COMPARED, mean_difference, mean_over_seeds
+from studies.paper.report.seeds import COMPARED, mean_difference, mean_over_seeds, mean_slope
 from studies.paper.result import Result, Rollouts
+from studies.paper.runs import PaperRun
+from tests.studies.paper.made_results import made_result
 
 
 def of(results: Sequence[Result], name: str) -> Result:
@@ -58,6 +60,33 @@ def test_of_several_seeds_the_interval_covers_seeds_and_problems(
     assert (found.low, found.high) == pytest.approx(expected.interval(), abs=0.1 * expected.error)
     same = mean_over_seeds(difference_SP)
     assert (same.low, same.high) == pytest.approx((found.low, found.high), abs=0.1 * expected.error)
+
+
+def at_weights(*weights: float) -> dict[float, list[Result]]:
+    """Three seeds of RLCM at each of these weights."""
+    return {
+        weight: [made_result(PaperRun("rlcm", seed, weight)) for seed in range(3)]
+        for weight in weights
+    }
+
+
+def test_between_two_weights_a_slope_is_their_difference() -> None:
+    sides = at_weights(0.1, 0.5)
+    pairs = list(zip(*sides.values(), strict=True))
+    apart, slope = mean_difference(pairs, ["auroc"], 4), mean_slope(sides, ["auroc"], 4)
+    for field in ("value", "low", "high"):
+        expected = getattr(apart["auroc"], field) / 0.4
+        assert getattr(slope["auroc"], field) == pytest.approx(expected)
+
+
+def test_a_slope_is_that_of_least_squares_in_each_seed() -> None:
+    runs = at_weights(0.05, 0.1, 0.3, 0.5)
+    accuracy_WS = [
+        [np.mean([np.mean(row[:4]) for row in one.rollouts.right]) for one in own]
+        for own in runs.values()
+    ]
+    expected = np.polyfit([*runs], np.array(accuracy_WS), 1)[0].mean()
+    assert mean_slope(runs, ["accuracy"], 4)["accuracy"].value == pytest.approx(expected)
 
 
 def test_the_same_seed_three_times_is_as_sure_as_once(every_result: Sequence[Result]) -> None:
