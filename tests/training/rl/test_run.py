@@ -398,6 +398,22 @@ def test_arguments_of_the_engine_that_vllm_takes_pass() -> None:
     check_engine(VllmSettings(arguments=some))
 
 
+def test_only_the_first_process_writes_the_settings_of_a_run(
+    tmp_path: Path, problems: DataSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, out = replace(SMALL, method="grpo", data=problems), tmp_path / "run"
+
+    def ended(*_: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr("training.rl.run.make_trainer", ended)
+    for rank, is_written in (("1", False), ("0", True)):
+        monkeypatch.setenv("RANK", rank)
+        with pytest.raises(InterruptedError):
+            train(settings, out, Console(quiet=True))
+        assert (out / "settings.json").exists() is is_written
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_remembered_settings_are_the_settings(tmp_path: Path, method: str) -> None:
     settings = replace(
