@@ -189,7 +189,7 @@ def draw_trade(metrics: Mapping[str, Metrics]) -> Figure:
     for title, found in weights.items():
         x, y = found["ece"].value, found["accuracy"].value
         if x is not None and y is not None:
-            panel.annotate(title, (x, y), (6, 6), textcoords="offset points", fontsize=8.5)
+            panel.annotate(title, (x, y), (6, -13), textcoords="offset points", fontsize=8.5)
     for title, method in _BESIDE.items():
         if title in metrics:
             draw_points(panel, [metrics[title]], STYLES[method], title)
