@@ -119,8 +119,8 @@ def write_checkpoint(
             held-out problems: they count as seen.
 
     Raises:
-        TrainingRefused: the training problems or the base model cannot be read, or have changed
-            since the run began.
+        TrainingRefused: the problems or the base model cannot be read, or have changed since the
+            run began.
     """
     with grader_named("math") as grader:
         problems = load_problems(settings.data, grader, settings.seed)

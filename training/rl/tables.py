@@ -85,18 +85,21 @@ def is_plain(hint: Any) -> bool:
     """Whether `typed` knows all types of a hint: those of TOML, and literals."""
     if get_origin(hint) is Literal:
         return True
-    kind = get_origin(hint) or hint
-    is_container = kind in (Union, UnionType, tuple, list, dict, Mapping)
-    is_leaf = kind in (str, bool, int, float, NoneType, Any, ...)
-    return is_leaf or (is_container and all(map(is_plain, get_args(hint))))
+    if get_origin(hint) in (Union, UnionType, tuple, list, dict, Mapping):
+        return all(map(is_plain, get_args(hint)))
+    return hint in (str, bool, int, float, dict, NoneType, Any, ...)
 
 
 def _wanted(kinds: Iterable[Any]) -> str:
     """What to give for a hint of these kinds."""
     literals = [own for kind in kinds if get_origin(kind) is Literal for own in get_args(kind)]
-    types = [_name(k) for k in kinds if k is not NoneType and get_origin(k) is not Literal]
-    some = [f"a value of type {' or '.join(types)}"] if types else []
-    return " or ".join([*some, *([f"one of {', '.join(map(repr, literals))}"] if literals else [])])
+    types = [kind for kind in kinds if kind is not NoneType and get_origin(kind) is not Literal]
+    wanted = []
+    if types:
+        wanted.append(f"a value of type {' or '.join(map(_name, types))}")
+    if literals:
+        wanted.append(f"one of {', '.join(map(repr, literals))}")
+    return " or ".join(wanted)
 
 
 def _name(kind: Any) -> str:

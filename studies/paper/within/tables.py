@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from studies.paper.primary.design import (
     ACCURACY_MARGIN,
@@ -55,10 +55,7 @@ def pilot_text(results: Results, number: int = RESAMPLES) -> str:
     for panel in (TRAINED, OUT_OF_DOMAIN):
         found = panel_figures(results, PILOT_SEEDS, panel, number, PILOT_METHODS)
         parts.append(f"**{panel.title.capitalize()}**, {found.n_common} problems mixed in all.")
-        for probe in (POSTHOC, RICHER):
-            parts.append(values_table(found, [Reading(name, probe) for name in PILOT_METHODS]))
-            pairs = [(Reading(name, probe), Reading(RLCM, probe)) for name in IDEAS]
-            parts.append(differences_table(found, pairs))
+        parts += _by_probe(found, PILOT_METHODS, [(idea, RLCM) for idea in IDEAS])
         if panel is TRAINED:
             after = [_choice(found), _verdicts(found, PILOT_SEEDS)]
     return "\n\n".join([*parts, *after])
@@ -81,11 +78,18 @@ def own_text(results: Results, number: int = RESAMPLES) -> str:
         parts.append(f"**{panel.title.capitalize()}**, {found.n_common} problems mixed in all.")
         if panel is TRAINED:
             parts.append(_verdicts(found, whole))
-        for probe in (POSTHOC, RICHER):
-            parts.append(values_table(found, [Reading(name, probe) for name in OWN_METHODS]))
-            pairs = [(Reading(BEST, probe), Reading(name, probe)) for name in (RLCM, REFERENCE)]
-            parts.append(differences_table(found, pairs))
+        parts += _by_probe(found, OWN_METHODS, [(BEST, RLCM), (BEST, REFERENCE)])
     return "\n\n".join(parts)
+
+
+def _by_probe(
+    found: PanelFigures, methods: Sequence[str], pairs: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    """Values of the methods, and differences of the pairs, by each probe."""
+    for probe in (POSTHOC, RICHER):
+        yield values_table(found, [Reading(name, probe) for name in methods])
+        compared = [(Reading(one, probe), Reading(other, probe)) for one, other in pairs]
+        yield differences_table(found, compared)
 
 
 def _verdicts(found: PanelFigures, seeds: Sequence[int]) -> str:

@@ -53,6 +53,7 @@ from training.rl.settings import (
     RunSettings,
     VllmSettings,
 )
+from training.rl.tables import is_plain
 from training.rl.trainer.joint_probe import JointProbe
 
 MISSING_REPORTER = "swanlab"
@@ -396,6 +397,14 @@ def test_arguments_of_the_engine_that_vllm_takes_pass() -> None:
     some |= {"scheduling_policy": "priority", "compilation_config": 0, "hf_overrides": {"a": 1}}
     some |= {"attention_backend": "FLASH_ATTN", "enable_prefix_caching": False}
     check_engine(VllmSettings(arguments=some))
+
+
+@pytest.mark.parametrize(
+    ("hint", "known"),
+    [(list[str] | None, True), (dict, True), (list, False), (set[str], False), ("Later", False)],
+)
+def test_only_values_of_types_that_toml_has_are_checked(hint: object, known: bool) -> None:
+    assert is_plain(hint) is known
 
 
 def test_only_the_first_process_writes_the_settings_of_a_run(
