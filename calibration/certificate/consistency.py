@@ -301,7 +301,7 @@ def _check_texts(made: Certificate) -> None:
     plain = not gated and all(one is None for one in special)
     if plain:
         said.append(former_covers(*stated))
-    said.append(covers_before(said[0]))
+    said += covers_before(said[0])
     rule = f"the text that belongs to these figures, {said[0]!r}"
     _require(made.covers in said, "covers", made.covers, rule)
     limits = [

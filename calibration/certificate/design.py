@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibration.canonical import canonical_json
 from calibration.errors import CalibrationError, CertificateError
@@ -142,6 +143,18 @@ class Design:
             )
         return traces.select(sampled_U[traces.unit_P])
 
+    def needs_label(self, traces: Traces, risk: Risk) -> NDArray[np.bool_]:
+        """Which problems (P) need a label; whether they have one makes no difference.
+
+        Args:
+            traces: see `measure`.
+            risk: that of the design.
+        """
+        needed_P = labels_needed(traces, self.tested.policies, risk, self.procedure)
+        if self.label_share is not None:
+            needed_P &= self.draw(traces, risk).labelled_U1[traces.unit_P, 0]
+        return needed_P
+
     def require_labels(self, traces: Traces, risk: Risk) -> None:
         """Refuse traces in which a problem has no label, and the test reads it.
 
@@ -154,10 +167,7 @@ class Design:
         """
         if traces.unlabelled_P is None or not traces.unlabelled_P.any():
             return
-        needed_P = labels_needed(traces, self.tested.policies, risk, self.procedure)
-        missing_P = traces.unlabelled_P & needed_P
-        if self.label_share is not None:
-            missing_P &= self.draw(traces, risk).labelled_U1[traces.unit_P, 0]
+        missing_P = traces.unlabelled_P & self.needs_label(traces, risk)
         if missing_P.any():
             names = [traces.problem_ids[p] for p in np.flatnonzero(missing_P)]
             some = ", ".join(map(repr, names[:_NAMED])) + (", ..." if names[_NAMED:] else "")

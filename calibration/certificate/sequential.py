@@ -197,6 +197,27 @@ def require_others(start: Design | Certificate, traces: Traces) -> None:
         )
 
 
+def problems_to_label(start: Design | Certificate, traces: Traces, risk: Risk) -> list[str]:
+    """Ids of the problems that need a label before they can be tested.
+
+    Args:
+        start: a design or a certificate; a sequential one may be extended.
+        traces: all problems, labelled or not: those of earlier batches too.
+        risk: that of the design.
+
+    Raises:
+        TraceError: no problem passes the familiarity check.
+    """
+    tested = traces.passing()
+    if isinstance(start, Design) or start.sequential is not None:
+        design, counted = _state(start)
+        tested = counted.numbered(tested)
+    else:
+        design = start.design
+    needed_P = design.needs_label(tested, risk)
+    return [name for name, needed in zip(tested.problem_ids, needed_P, strict=True) if needed]
+
+
 def drawn_problems(start: Design | Certificate, traces: Traces, risk: Risk) -> NDArray[np.bool_]:
     """Which problems (P) get a label, under a design by which a share of them does.
 

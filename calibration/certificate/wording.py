@@ -109,6 +109,8 @@ SIDES = {
 """The other risks in words, all as shares of all questions."""
 
 
+EQUALLY = "counting every group equally, "
+"""What bounds on other risks begin with where groups count the same."""
 AT_EVERY_LEVEL = "With this probability it also holds at once, at every certified level: "
 AT_ONE_LEVEL = "With this probability it also holds at once with the level that was chosen: "
 """What joint statements begin with, by whether all levels hold at once."""
@@ -118,8 +120,9 @@ def _jointly(risk: Risk, joint: Joint | None, groups: Groups | None, promise: Pr
     """What holds jointly with the levels."""
     if joint is None:
         return ""
+    equally = "" if groups is None or groups.by_size else EQUALLY
     said = [
-        f"the share of {SIDES[bound.risk]} is at most the bound of the level"
+        f"{equally}the share of {SIDES[bound.risk]} is at most the bound of the level"
         + ("" if bound.at_most is None else f", {bound.at_most:g}")
         for bound in joint.bounds
     ]
@@ -199,13 +202,16 @@ def _not_of_kind(of_kind: Kind | None) -> tuple[str, ...]:
     )
 
 
-def covers_before(said: str) -> str:
-    """A text of `covers` as it was before it said which choices of alpha are covered.
+def covers_before(said: str) -> tuple[str, str]:
+    """What a text of `covers` was in earlier releases, the last one first.
 
-    Nor did it say that joint statements hold at one level only, where levels hold separately.
+    It did not say that bounds on other risks count every group equally. Before that, it did not say
+    which choices of alpha are covered, nor that joint statements hold at one level only, where
+    levels hold separately.
     """
-    chosen = said.replace(CHOICE, "so alpha may be chosen after seeing the results")
-    return chosen.replace(AT_ONE_LEVEL, AT_EVERY_LEVEL)
+    shares = said.replace(EQUALLY, "")
+    chosen = shares.replace(CHOICE, "so alpha may be chosen after seeing the results")
+    return shares, chosen.replace(AT_ONE_LEVEL, AT_EVERY_LEVEL)
 
 
 _FORMER_WHAT = {
@@ -221,9 +227,12 @@ _FORMER_WHAT = {
 
 
 def percent(probability: float) -> str:
-    """A probability in words, with more than six digits where these would round it to 100%."""
-    said = f"{100 * probability:g}%"
-    return f"{100 * probability:.12g}%" if said == "100%" else said
+    """A probability in words, with more than six digits where these would round it to 100%.
+
+    Below 1, it is never "100%": with 17 digits every number differs from its neighbours.
+    """
+    said = (f"{100 * probability:.{digits}g}%" for digits in (6, 12, 15, 17))
+    return next((text for text in said if text != "100%"), "100%")
 
 
 def former_covers(risk: Risk, delta: float, promise: Promise, kind: PValue) -> str:

@@ -42,6 +42,9 @@ class ExitReason(StrEnum):
 class ExitPolicy:
     """The settings of the exit rule; the defaults never exit early and always answer.
 
+    NaN is no reading: it triggers no exit, makes later smoothed values NaN, and at the end it leads
+    to no answer under any λa.
+
     The low threshold is constant, or grows with the reasoning tokens t as a sigmoid (arXiv
     2602.03814): λ1(t) = lambda_low + low_rise · σ(low_slope · (t - low_shift)). A checkpoint is low
     if its confidence is at most λ1 at its own t.

@@ -37,7 +37,8 @@ class Groups:
             without a test it may be None too: then it is the largest size found.
 
     Raises:
-        CalibrationError: `max_size` is below 1, or is given although groups count the same.
+        CalibrationError: `max_size` is no whole number or below 1, or is given although groups
+            count the same.
     """
 
     average: Average = Average.PROBLEMS
@@ -46,8 +47,10 @@ class Groups:
     def __post_init__(self) -> None:
         if self.max_size is None:
             return
-        if self.max_size < 1:
-            raise CalibrationError(f"max_group_size is {self.max_size}: give 1 or more problems")
+        if not isinstance(self.max_size, int | np.integer) or self.max_size < 1:
+            raise CalibrationError(
+                f"max_group_size is {self.max_size}: give a whole number of problems, 1 or more"
+            )
         if self.average is Average.GROUPS:
             raise CalibrationError(
                 f"max_group_size is {self.max_size}, and has no effect where each group counts the "
@@ -96,7 +99,8 @@ def declared_groups(
 ) -> Groups | None:
     """How the groups of a test enter its risk; None if every problem is a unit of its own.
 
-    Without a declared size, groups that all have one size are taken to have it by design.
+    Without a declared size, groups that all have one size are taken to have it by design. Named
+    groups that count the same do so even if each has one problem here: others may be larger.
 
     Args:
         traces: the problems of the test, or a superset of them.
@@ -107,18 +111,19 @@ def declared_groups(
         CalibrationError: the average is unknown, a group is larger than `max_size`, or sizes differ
             and `max_size` is missing.
     """
-    return groups_of_sizes(np.bincount(traces.unit_P), average, max_size)
+    named = any(group is not None for group in traces.groups)
+    return groups_of_sizes(np.bincount(traces.unit_P), average, max_size, named=named)
 
 
 def groups_of_sizes(
-    problems_U: NDArray[np.intp], average: Average | str, max_size: int | None = None
+    problems_U: NDArray[np.intp], average: Average | str, max_size: int | None, *, named: bool
 ) -> Groups | None:
-    """`declared_groups` for units with these numbers of problems."""
+    """`declared_groups` for units with these numbers of problems; `named`: some have a group."""
     if average not in set(Average):
         raise CalibrationError(f"average {average!r} is unknown: give one of {', '.join(Average)}")
     groups = Groups(Average(average), max_size)
     smallest, largest = int(problems_U.min()), int(problems_U.max())
-    if largest == 1 and max_size in (None, 1):
+    if largest == 1 and max_size in (None, 1) and (groups.by_size or not named):
         return None
     if groups.by_size and max_size is None:
         if smallest < largest:

@@ -1,6 +1,6 @@
 """The input of every test of a risk: the losses of exchangeable units under policies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -11,6 +11,8 @@ from calibration.errors import CalibrationError
 
 _BLOCK = 1 << 20
 """Elements checked at a time, so that no temporary array is as large as the losses."""
+_ROUNDING = 1e-9
+"""How far sums may be outside their range."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,6 +141,24 @@ class Losses:
             self._binary.append(found)
         return self._binary[0]
 
+    def require_ranges(self) -> None:
+        """Returns if the values lie where every test needs them, up to rounding.
+
+        Raises:
+            CalibrationError: a weight is not in [0, 1], or a loss not in [0, weight].
+        """
+        for rows in _blocks(self.loss_UT):
+            loss_UT, weight_UT = self.loss_UT[rows], self.weight_UT[rows]
+            low, high = -_ROUNDING, 1 + _ROUNDING
+            fits_UT = (loss_UT >= low) & (loss_UT <= weight_UT + _ROUNDING) & (weight_UT <= high)
+            if not fits_UT.all():  # also for NaN
+                at = np.unravel_index(np.argmin(fits_UT), fits_UT.shape)
+                raise CalibrationError(
+                    f"a loss is {loss_UT[at]:g} with the weight {weight_UT[at]:g}: give weights "
+                    "from 0 to 1 and losses from 0 to their weight, such as both divided by the "
+                    "size of the largest group"
+                )
+
     @property
     def total_loss_T(self) -> NDArray[np.float64]:
         """Sum of the units' losses; an estimate if only a share of them has a label."""
@@ -188,9 +208,11 @@ class Losses:
 
 
 def _all_0_or_1(values_UT: NDArray[np.float64]) -> bool:
+    blocks = (values_UT[rows] for rows in _blocks(values_UT))
+    return all(((block == 0) | (block == 1)).all() for block in blocks)
+
+
+def _blocks(values_UT: NDArray[np.float64]) -> Iterator[slice]:
+    """Rows that are looked at together, so that what is compared takes little memory."""
     rows = max(1, _BLOCK // max(1, values_UT.shape[1]))
-    for start in range(0, len(values_UT), rows):
-        block = values_UT[start : start + rows]
-        if not ((block == 0) | (block == 1)).all():
-            return False
-    return True
+    return (slice(start, start + rows) for start in range(0, len(values_UT), rows))

@@ -84,10 +84,12 @@ def p_value_table(
             of the possible power.
 
     Raises:
-        CalibrationError: an alpha or target level is not in (0, 1), a binomial test is used with
-            averaged losses, or another than the anytime test where labels were drawn.
+        CalibrationError: an alpha or target level is not in (0, 1), a loss or weight is out of its
+            range, a binomial test is used with averaged losses, or another than the anytime test
+            where labels were drawn.
     """
     _require_all_labels(losses, kind)
+    losses.require_ranges()
     alpha_L1 = np.asarray(alphas, dtype=np.float64).reshape(-1, 1)
     target_LT = np.asarray(target_level, dtype=np.float64)
     for name, values in (("alpha", alpha_L1), ("target_level", target_LT)):
@@ -140,11 +142,13 @@ def upper_bounds(losses: Losses, delta: float, kind: PValue, seed: int = 0) -> N
     `Losses.select` for the policies that matter.
 
     Raises:
-        CalibrationError: delta is not in (0, 1), a binomial test is used with averaged losses, or
-            another than the anytime test where labels were drawn.
+        CalibrationError: delta is not in (0, 1), a loss or weight is out of its range, a binomial
+            test is used with averaged losses, or another than the anytime test where labels were
+            drawn.
     """
     require_rate("delta", delta)
     _require_all_labels(losses, kind)
+    losses.require_ranges()
     if kind is PValue.BINOMIAL:
         _require_binary(losses)
         return clopper_pearson_upper(losses.total_loss_T, losses.total_weight_T, delta)

@@ -192,6 +192,14 @@ def _position_faults(columns: Columns, fingerprint: Fingerprint) -> Iterator[Fau
             f"fingerprint): checkpoints are below it, the final reading at most at it; {_AGAIN}"
         ),
     )
+    at_budget_L = columns.end_reason.are(ExitReason.BUDGET)
+    yield (
+        is_final_L & at_budget_L & (tokens_L < budget),
+        lambda line: (
+            f"end_reason is 'budget' at {tokens_L[line]} tokens, and the budget is {budget} "
+            f"(max_tokens of the fingerprint): it was cut off before; {_AGAIN}"
+        ),
+    )
     expected_L = np.minimum(tokens_L // interval, (budget - 1) // interval)
     yield (
         is_final_L & (number_L - 1 != expected_L),

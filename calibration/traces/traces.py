@@ -459,12 +459,23 @@ def _read_table(path: Path, bounds: Bounds | None, by: str) -> pa.Table:
         texts = [name for name in names if schema.field(name).type == pa.string()]
         with pq.ParquetFile(path, read_dictionary=texts) as file:
             table = file.read(columns=names) if bounds is None else bounds.read(file, names, path)
+        _require_utf8(table, path)
         return table if by == KIND.name else table.append_column(KIND.name, table.column(by))
     except (pa.ArrowInvalid, OSError) as error:
         # For damaged pages Arrow raises OSError too, but without an error number of the system.
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise TraceError(f"{path} is not Parquet ({error}): collect it again") from error
+
+
+def _require_utf8(table: pa.Table, path: Path) -> None:
+    """Parquet takes any bytes for a text."""
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise TraceError(
+            f"{path} has a text that is not UTF-8 ({error}): write it again"
+        ) from error
 
 
 def _one_fingerprint(tables: Sequence[pa.Table], paths: Sequence[Path]) -> Fingerprint | None:

@@ -151,8 +151,9 @@ class CalibrationRequest:
             RequestRefused: a group is larger than `max_group_size`, or sizes differ without it.
         """
         sizes = np.array(list(Counter(map(_unit, problems)).values()))
+        named = any(one.group is not None for one in problems)
         try:
-            return groups_of_sizes(sizes, self.average, self.max_group_size)
+            return groups_of_sizes(sizes, self.average, self.max_group_size, named=named)
         except CalibrationError as error:
             raise RequestRefused("max_group_size", str(error)) from error
 

@@ -90,7 +90,8 @@ class SideBoundBody(Wire):
     """An upper bound on another risk than that of the levels."""
 
     risk: str = Field(examples=["declined"])
-    """What is bounded, as a share of all questions: `declined`, `wrong` or `lost`."""
+    """What is bounded: the share that is `declined`, `wrong` or `lost` of all questions, or, where
+    groups count the same, the mean of their shares."""
     at_most: float | None = Field(examples=[0.4])
     """Limit that every policy served keeps; null if none was set."""
     bounds: list[float | None] = Field(examples=[[0.4, 0.4]])

@@ -84,19 +84,15 @@ def labels(
     """
     from calibration import read_traces
     from calibration.certificate.evaluate import resolve_risk
-    from calibration.certificate.sequential import drawn_problems, read_start, require_others
-    from calibration.simulation.labels import labels_needed
+    from calibration.certificate.sequential import problems_to_label, read_start, require_others
 
     begun, recorded = read_start(start), read_traces(traces, keep_unlabelled=True)
     require_others(begun, recorded)
     risk = resolve_risk(begun, risk_of(begun, loss))
-    needed_P = labels_needed(recorded, begun.tested.policies, risk, begun.procedure)
-    if begun.label_share is not None:
-        needed_P &= drawn_problems(begun, recorded, risk)
-    ids = [name for name, needed in zip(recorded.problem_ids, needed_P, strict=True) if needed]
+    ids = problems_to_label(begun, recorded, risk)
     if as_json:
         typer.echo(json.dumps({"problems": recorded.n_problems, "needed": ids}, indent=2))
         return
     for problem_id in ids:
         typer.echo(problem_id)
-    typer.echo(f"{needed_P.sum()} of {recorded.n_problems} problems need a label", err=True)
+    typer.echo(f"{len(ids)} of {recorded.n_problems} problems need a label", err=True)

@@ -568,8 +568,9 @@ class TestUnits:
             certify(traces, max_group_size=4)
         with pytest.raises(CalibrationError, match="max_group_size is 5, and has no effect"):
             certify(traces, average="groups", max_group_size=5)
-        with pytest.raises(CalibrationError, match="max_group_size is 0: give 1 or more"):
-            certify(traces, max_group_size=0)
+        for size in (0, 2.5):
+            with pytest.raises(CalibrationError, match=f"max_group_size is {size}: give a whole n"):
+                certify(traces, max_group_size=size)
         with pytest.raises(CalibrationError, match="average 'questions' is unknown: give one of"):
             certify(traces, average="questions")
         by_size = certify(traces, max_group_size=6, alphas=[0.4])
@@ -597,6 +598,19 @@ class TestUnits:
         assert made.p_value is PValue.BINOMIAL
         assert made.levels == certify(alone, alphas=(0.2, 0.3)).levels
         assert "groups" not in made.covers
+
+    def test_named_groups_that_count_the_same_do_so_although_each_has_one_problem_here(
+        self, world
+    ) -> None:
+        """Among others there may be a large one, whose questions a share of all would count."""
+        alone = world.draw(np.random.default_rng(12), 120)
+        made = certify(in_groups(alone, 1), alphas=(0.3,), average="groups")
+        assert made.groups == Groups(Average.GROUPS)
+        assert made.p_value is PValue.BETTING
+        assert "each group counts the same" in made.covers
+        assert verify(made, in_groups(alone, 1)) == []
+        assert Certificate.from_json(made.to_json()) == made
+        assert certify(alone, alphas=(0.3,), average="groups").groups is None
 
 
 class TestProcedures:

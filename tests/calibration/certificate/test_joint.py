@@ -25,7 +25,7 @@ from calibration import (
     certify_kinds,
     verify,
 )
-from calibration.certificate.wording import AT_EVERY_LEVEL, AT_ONE_LEVEL
+from calibration.certificate.wording import AT_EVERY_LEVEL, AT_ONE_LEVEL, EQUALLY
 from calibration.simulation.groups import Groups
 from calibration.testing.joint import Joint, NextQuestions, SideBound, next_most
 from tests.calibration.recordings import in_groups, several_rollouts
@@ -207,6 +207,15 @@ def test_groups_bring_one_question_each(traces: Traces) -> None:
     made = fitted(in_groups(traces, 3), max_group_size=4, next_questions=10)
     assert made.groups == Groups(max_size=4)
     assert "of the next 10 answered questions, at most one from each group," in made.covers
+
+
+def test_bounds_say_whether_every_group_counts_the_same(traces: Traces) -> None:
+    made = fitted(in_groups(traces, 3), average="groups", bounds={"declined": None})
+    assert f"{EQUALLY}the share of questions that are declined is at most" in made.covers
+    assert Certificate.from_json(made.to_json()) == made
+    earlier = replace(made, covers=made.covers.replace(EQUALLY, ""))
+    assert Certificate.from_json(earlier.to_json()) == earlier
+    assert EQUALLY not in fitted(in_groups(traces, 3), bounds={"declined": None}).covers
 
 
 def test_separate_levels_promise_the_rest_at_one_of_them(traces: Traces) -> None:

@@ -22,7 +22,11 @@ from calibration.canonical import canonical_json
 from calibration.certificate import batches
 from calibration.certificate.batches import Batch, Batches
 from calibration.certificate.design import Design
-from calibration.certificate.sequential import certify_sequential, sequential_design
+from calibration.certificate.sequential import (
+    certify_sequential,
+    problems_to_label,
+    sequential_design,
+)
 from calibration.simulation.losses import Losses
 from calibration.simulation.replay import replay
 from calibration.simulation.risks import RISKS
@@ -118,6 +122,29 @@ def test_losses_that_are_counted_stay_where_later_problems_have_the_same_reading
     assert losses(made, several)[: len(before)].tolist() == before.tolist()
     assert verify(begun, several.select(early)) == []
     assert verify(made, several) == []
+
+
+def test_labels_of_what_is_listed_are_enough_also_where_problems_recorded_the_same(
+    traces: Traces,
+) -> None:
+    several = several_rollouts(traces, 6)
+    several = replace(several, confidence_RC=np.full_like(several.confidence_RC, 0.5))
+    early = np.arange(several.n_problems) < 20
+    design = sequential_design(several, 50, risk="regret", alphas=(0.7,), samples=2, draws=1)
+    begun = certify_sequential(several.select(early), design)
+    listed = problems_to_label(begun, several, RISKS["regret"])
+    unlabelled_P = ~np.isin(several.problem_ids, listed) & ~early
+    assert 0 < unlabelled_P.sum() < 30
+    made = certify_sequential(replace(several, unlabelled_P=unlabelled_P), begun)
+    assert made.levels == certify_sequential(several, begun).levels
+
+
+def test_problems_that_need_a_label_are_listed_for_a_certificate_that_is_not_sequential(
+    traces: Traces,
+) -> None:
+    certificate = certify(traces, alphas=(0.3,))
+    listed = problems_to_label(certificate, traces, RISKS["selective"])
+    assert 0 < len(listed) <= traces.n_problems
 
 
 @pytest.mark.parametrize("grouped", [False, True])

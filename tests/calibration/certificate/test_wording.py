@@ -25,7 +25,10 @@ def test_what_is_bounded(risk: Risk, words: str) -> None:
     assert words in said
 
 
-@pytest.mark.parametrize(("delta", "words"), [(1e-6, "99.9999%"), (1e-9, "99.9999999%")])
+@pytest.mark.parametrize(
+    ("delta", "words"),
+    [(1e-6, "99.9999%"), (1e-9, "99.9999999%"), (1e-15, "99.9999999999999%")],
+)
 def test_no_guarantee_is_certain(delta: float, words: str) -> None:
     said = covers(SELECTIVE, delta, SIMULTANEOUS, PValue.BINOMIAL)
     assert said.startswith(f"With probability at least {words} over")

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from calibration.errors import CalibrationError
+from calibration import CalibrationError, PValue, p_values, upper_bounds
 from calibration.simulation.losses import Losses
 
 
@@ -68,3 +68,28 @@ def test_select_keeps_order_and_kind() -> None:
 def test_shapes_are_checked(loss: np.ndarray, weight: np.ndarray) -> None:
     with pytest.raises(CalibrationError, match="give units x policies for both"):
         Losses(loss, weight)
+
+
+@pytest.mark.parametrize(
+    ("loss", "weight", "said"),
+    [
+        (3.0, 3.0, "a loss is 3 with the weight 3"),
+        (0.6, 0.5, "a loss is 0.6 with the weight 0.5"),
+        (-0.1, 1.0, "a loss is -0.1 with the weight 1"),
+        (np.nan, 1.0, "a loss is nan with the weight 1"),
+    ],
+)
+@pytest.mark.parametrize("kind", [kind for kind in PValue if kind is not PValue.BINOMIAL])
+def test_no_test_takes_losses_out_of_their_range(
+    kind: PValue, loss: float, weight: float, said: str
+) -> None:
+    """With losses of whole groups that nobody divided by a size, every test promised too much."""
+    losses = Losses(np.array([[0.0], [loss]]), np.array([[1.0], [weight]]))
+    with pytest.raises(CalibrationError, match=said):
+        p_values(losses, [0.1], kind)
+    with pytest.raises(CalibrationError, match=said):
+        upper_bounds(losses, 0.1, kind)
+
+
+def test_sums_may_be_rounded() -> None:
+    Losses(np.array([[sum([0.1] * 10)]]), np.array([[1 + 1e-12]])).require_ranges()

@@ -48,6 +48,14 @@ def test_group_and_answer_may_be_missing(
     assert columns.answer_class_L.tolist() == table.column("answer_class").to_pylist()
 
 
+def test_a_rollout_that_was_cut_off_before_its_budget_is_refused(
+    make_rollout: MakeRollout, fingerprint: Fingerprint
+) -> None:
+    rows = to_table([make_rollout("p1", end=40, natural=False)], fingerprint).to_pylist()
+    with pytest.raises(TraceError, match=r"end_reason is 'budget' at 40 tokens, and the budget is"):
+        check(rows, fingerprint)
+
+
 @pytest.mark.parametrize("end", [16, 32, 64])
 def test_an_end_on_a_checkpoint_has_both_rows(
     end: int, make_rollout: MakeRollout, fingerprint: Fingerprint

@@ -131,11 +131,12 @@ def test_the_digest_sees_every_value(
         make_rollout("p2", group="g"),
         make_rollout("p4"),
         make_rollout("p2", answer_tokens=4),
-        make_rollout("p2", natural=False),
+        make_rollout("p2", (0.5,) * 5, (True,) * 5, end=80),
+        make_rollout("p2", (0.5,) * 5, (True,) * 5, end=80, natural=False),
     ):
         digests.add(Traces.from_rollouts([changed, *rollouts[1:]], fingerprint).digest)
     digests.add(Traces.from_rollouts(rollouts, replace(fingerprint, probe="p9")).digest)
-    assert len(digests) == 9
+    assert len(digests) == 10
 
 
 def test_files_of_two_fingerprints_are_refused(
@@ -224,6 +225,19 @@ def test_damaged_files_are_refused(
         path.write_bytes(damaged)
         with pytest.raises(TraceError, match="is not Parquet"):
             read_traces(path)
+
+
+@pytest.mark.parametrize("name", ["problem_id", "end_reason"])
+def test_texts_that_are_not_utf_8_are_refused(
+    tmp_path: Path, rollouts: list[Rollout], fingerprint: Fingerprint, name: str
+) -> None:
+    path = tmp_path / "t.parquet"
+    write_traces(path, rollouts, fingerprint)
+    table = pq.read_table(path)
+    bad = pa.array([b"\xff"] * len(table), pa.binary()).view(pa.string())
+    pq.write_table(table.set_column(table.column_names.index(name), name, bad), path)
+    with pytest.raises(TraceError, match=r"t.parquet has a text that is not UTF-8"):
+        read_traces(path)
 
 
 @pytest.fixture
