@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from importlib.metadata import version
@@ -31,6 +31,8 @@ from rlcm_serve.core import RiskName
 from rlcm_serve.engine.contract import EngineIdentity, Reasoner
 from rlcm_serve.engine.launch import EngineSettings
 from rlcm_serve.engine.model_files import resolve_model
+from rlcm_serve.engine.worker.probe import PROBE_FOLDER
+from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.datasets.loading import LoadedBenchmark
 from rlcm_serve.evaluation.graded import answers_after_stops, graded_table
 from rlcm_serve.evaluation.grading.cache import Grades, grade_missing
@@ -45,6 +47,7 @@ from rlcm_serve.evaluation.sources import ABOUT, Source
 from rlcm_serve.recording.journal import RecordingJournal
 from rlcm_serve.recording.offline import OpenRecorders, recorders_here
 from rlcm_serve.recording.recorder import RecordsRollouts, record_missing
+from rlcm_serve.recording.trained import require_untrained
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import find_certificates
 from rlcm_serve.terminal import shown_progress
@@ -172,8 +175,17 @@ async def _record(
 def grade(
     benchmark: LoadedBenchmark, plan: EvaluationPlan, identity: EngineIdentity, console: Console
 ) -> None:
-    """Grades the planned rollouts and writes their traces; the folder may hold more rollouts."""
+    """Grades the planned rollouts and writes their traces; the folder may hold more rollouts.
+
+    Traces of problems that trained the model or its probe have no fingerprint: a certificate must
+    not be fitted on them.
+    """
     part, grader = plan.folder.benchmark(benchmark.name), benchmark.grader
+    fingerprint = _fingerprint(identity, plan.source, grader)
+    if seen := seen_in_training(benchmark, plan):
+        fingerprint = None
+        said = f"warning: {benchmark.title}: {seen}. No service takes a certificate from its traces"
+        console.print(said, style="yellow", markup=False, highlight=False, soft_wrap=True)
     references = {problem.id: problem.answer for problem in benchmark.problems}
     rollouts = range(plan.rollouts_of(benchmark))
     recordings = [
@@ -194,9 +206,22 @@ def grade(
             verdicts,
             lambda lists: grader.classes_of_all(lists, progress),
             plan.source,
-            _fingerprint(identity, plan.source, grader),
+            fingerprint,
         )
     write_table(part.traces, table)
+
+
+def seen_in_training(benchmark: LoadedBenchmark, plan: EvaluationPlan) -> str | None:
+    """Says how many of the problems trained the model or its probe; None if none did."""
+    model = resolve_model(plan.settings.model)
+    bare = [
+        replace(one, problem=one.problem.removesuffix(plan.request)) for one in benchmark.problems
+    ]
+    try:
+        require_untrained(bare, model, plan.settings.probe or model / PROBE_FOLDER)
+    except RequestRefused as error:
+        return str(error)
+    return None
 
 
 def _fingerprint(identity: EngineIdentity, source: Source, grader: Grader) -> Fingerprint | None:
@@ -224,6 +249,11 @@ def measure(plan: EvaluationPlan, console: Console) -> Path:
         made_by={
             name: repr(value) if name.endswith(_TEXTS) else str(value)
             for name, value in flat(plan.folder.manifest()).items()
+        }
+        | {
+            f"{one.title}, seen in training": seen
+            for one in plan.benchmarks
+            if (seen := seen_in_training(one, plan))
         },
         rollouts={one.name: plan.rollouts_of(one) for one in plan.benchmarks},
         created=date.today().isoformat(),
@@ -272,7 +302,10 @@ def _mismatch(certificate: Certificate, traces: Traces) -> str | None:
     if certificate.about is not None:
         return f"it is for one kind of question alone ({certificate.about})"
     if traces.fingerprint is None:
-        return "no engine exits by this source of confidence with this grader"
+        return (
+            "no engine exits by this source of confidence with this grader, or these problems "
+            "trained the model"
+        )
     try:
         certificate.require_traces(traces.fingerprint)
     except CertificateError as error:

@@ -17,6 +17,12 @@ from rlcm_serve.recording.json_lines import parse_rows
 NO_LABEL = "?"
 """The reference answer of a problem whose right answer nobody has given."""
 
+BOXED = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
+BOXED_LETTER = (
+    "\n\nPlease reason step by step, and put the letter of the right option within \\boxed{}."
+)
+"""What benchmarks add to a problem, so that its answer can be found."""
+
 
 @dataclass(frozen=True, slots=True)
 class LabelledProblem:
@@ -123,7 +129,7 @@ def repeated(problems: Iterable[LabelledProblem]) -> list[str]:
     seen: set[str] = set()
     found = []
     for one in problems:
-        digest = digest_text(plain_text(one.problem))
+        digest = digest_text(bare_text(one.problem))
         if digest in seen and one.group is None:
             found.append(one.id)
         seen.add(digest)
@@ -177,3 +183,11 @@ def plain_text(text: str) -> str:
     Everything else stays: `x` and `X` may differ in mathematics, and so do `3²` and `32`.
     """
     return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def bare_text(text: str) -> str:
+    """The text by which a problem is recognised whether or not a benchmark added its request."""
+    plain = plain_text(text)
+    for request in (BOXED, BOXED_LETTER):
+        plain = plain.removesuffix(plain_text(request)).rstrip()
+    return plain

@@ -17,7 +17,7 @@ from calibration.traces.probe_readings import (
     read_seen_problems,
 )
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.recording.problems import LabelledProblem, digest_text, plain_text
+from rlcm_serve.recording.problems import LabelledProblem, bare_text, digest_text
 
 _DIGITS = re.compile(r"\d+")
 _DIGEST = re.compile(r"[0-9a-f]{16}")
@@ -33,13 +33,13 @@ def seen_problems(problems: Iterable[LabelledProblem]) -> SeenProblems:
 
 
 def digest_problem(problem: LabelledProblem) -> str:
-    """By which a problem is known again: of its text, whatever its white space."""
-    return digest_text(plain_text(problem.problem))
+    """By which a problem is known again: of its text, whatever its white space and request."""
+    return digest_text(bare_text(problem.problem))
 
 
 def digest_pattern(problem: LabelledProblem) -> str:
     """What near-copies share: the text without case, white space and the values of numbers."""
-    text = "".join(plain_text(problem.problem).casefold().split())
+    text = "".join(bare_text(problem.problem).casefold().split())
     return digest_text(_DIGITS.sub("0", text))
 
 

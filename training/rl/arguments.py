@@ -24,6 +24,11 @@ _UNUSABLE = {
     "sync_ref_model": "there is no reference model without KL",
     "chat_template_kwargs": "the service asks with the template alone: set them in the template of "
     "the model's folder",
+    "num_train_epochs": "`steps` says how long a run is",
+    "data_seed": "`seed` orders the problems",
+    "ignore_data_skip": "a run that continues would begin with the first problems again",
+    "vllm_server_host": "`server` in [engine] is the engine's address",
+    "vllm_server_port": "`server` in [engine] is the engine's address",
     "vllm_structured_outputs_regex": "forced answers would have to match it too",
 }
 """Fields of TRL that a run cannot use, with the reason."""

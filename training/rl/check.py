@@ -135,13 +135,20 @@ def _check_reporters(config: GRPOConfig) -> None:
             ) from error
 
 
+_NO_SAMPLING = {
+    **dict.fromkeys(("n", "temperature", "top_p", "max_tokens"), "use the table [rollouts]"),
+    "seed": "else all rollouts of a problem are the same; `seed` of the run seeds them",
+    "logprobs": "the trainer asks for those that it needs",
+}
+"""What `generation_kwargs` must not set, and why."""
+
+
 def _check_sampling(config: GRPOConfig) -> None:
     """Makes vLLM's sampling parameters of `generation_kwargs`, which override all others."""
     given = dict(config.generation_kwargs or {})
-    if taken := sorted({"n", "temperature", "top_p", "max_tokens"} & given.keys()):
+    for name in sorted(_NO_SAMPLING.keys() & given.keys()):
         raise TrainingRefused(
-            f"generation_kwargs in [trainer] sets {', '.join(taken)}: leave it out, and use the "
-            "table [rollouts]"
+            f"generation_kwargs in [trainer] sets {name}: leave it out; {_NO_SAMPLING[name]}"
         )
     if given:
         try:
@@ -210,6 +217,7 @@ _OF_THE_ENGINE = {
     "gpu_memory_utilization": "memory in [engine]",
     "tensor_parallel_size": "tensor_parallel in [engine]",
     "enable_sleep_mode": "sleeps in [engine]",
+    "seed": "seed, which seeds the rollouts too",
 }
 """Arguments of vLLM that other settings decide."""
 
@@ -228,6 +236,11 @@ def check_engine(engine: VllmSettings) -> None:
                     f"{name} in [engine] is for mode = 'colocate': leave it out, and start "
                     "`trl vllm-serve` with what it should have"
                 )
+        if engine.tensor_parallel != 1:
+            raise TrainingRefused(
+                f"tensor_parallel in [engine] is {engine.tensor_parallel}, and is for mode = "
+                "'colocate': leave it out, and start `trl vllm-serve` with --tensor_parallel_size"
+            )
     if not engine.arguments:
         return
     hints = engine_arguments()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlcm_serve.engine.model_files import ModelFiles, load_tokenizer, resolve_model
 from rlcm_serve.evaluation.grading import Grader
-from rlcm_serve.recording.problems import plain_text
+from rlcm_serve.recording.problems import bare_text
 from training.errors import TrainingRefused
 from training.rl.folder import Digests, check_inputs, remember
 from training.rl.problems import TrainingProblems, load_held_out, load_problems
@@ -116,9 +116,9 @@ def _check_number(problems: int, prompts: int) -> None:
 
 def _check_held_out(problems: TrainingProblems, held_out: TrainingProblems | None) -> None:
     """Raises `TrainingRefused` if the policy would be watched on problems it is trained on."""
-    texts = {plain_text(one.problem) for one in problems.problems}
+    texts = {bare_text(one.problem) for one in problems.problems}
     watched = held_out.problems if held_out else ()
-    shared = [one for one in watched if plain_text(one.problem) in texts]
+    shared = [one for one in watched if bare_text(one.problem) in texts]
     if shared:
         raise TrainingRefused(
             f"[evaluation]: {len(shared)} of its problems are in [data] too (the first: "

@@ -10,7 +10,7 @@ from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.datasets.benchmarks import Benchmark, Hub, benchmarks
 from rlcm_serve.evaluation.datasets.loading import load, load_rows
 from rlcm_serve.evaluation.datasets.questions import plain_question
-from rlcm_serve.evaluation.datasets.rows import SUFFIXES, source_rows
+from rlcm_serve.evaluation.datasets.rows import SUFFIXES, local_rows, source_rows
 from rlcm_serve.evaluation.grading import Grader, grader_named
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems
 from training.errors import TrainingRefused
@@ -90,16 +90,20 @@ def load_held_out(settings: RunSettings, grader: Grader) -> TrainingProblems | N
 def _held_out_data(data: DataSettings, own: EvaluationSettings) -> DataSettings:
     """Where held-out problems come from: `[data]`, with what `[evaluation]` sets.
 
-    A benchmark has columns of its own, so it does not take those of `[data]`.
+    A benchmark has columns, split and configuration of its own, so it takes none of `[data]`.
+    Problems of a file are asked as those of `[data]`: with the request of its benchmark.
     """
-    shared = {} if _benchmark(own.source) else data.columns
+    named, asked_as, hub = _benchmark(own.source), _benchmark(data.source), _hub(own.source)
+    is_file = named is None and hub is None and not _is_generated(own.source)
+    default = data if named is None and hub is not None else hub or DataSettings()
+    columns = {} if named else data.columns
     return replace(
         data,
-        source=own.source,
+        source=f"{asked_as.name}={own.source}" if asked_as and is_file else own.source,
         limit=own.limit,
-        columns=shared if own.columns is None else own.columns,
-        split=own.split or data.split,
-        config=own.config or data.config,
+        columns=columns if own.columns is None else own.columns,
+        split=own.split or default.split,
+        config=own.config or default.config,
     )
 
 
@@ -123,26 +127,57 @@ def _benchmark(source: str) -> Benchmark | None:
     return None if equals and Path(source).exists() else benchmarks().get(name)
 
 
-def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:
-    source = settings.source
-    if source == GENERATED or source.removeprefix(f"{GENERATED}-") in FAMILIES:
-        return _generated(source, settings.limit or _GENERATED_COUNT, seed)
+def _hub(source: str) -> Hub | None:
+    """The data set of the hub that a source names, or a benchmark's copy of one; None for others.
+
+    Only these have splits.
+    """
+    benchmark, path = _benchmark(source), source.partition("=")[2]
+    if benchmark is not None:
+        hub = benchmark.source
+        is_split = isinstance(hub, Hub) and not hub.files and (not path or Path(path).is_dir())
+        return hub if isinstance(hub, Hub) and is_split else None
+    return Hub(source) if source.count("/") == 1 and not _is_local(source) else None
+
+
+def _is_local(source: str) -> bool:
     # What follows another dot belongs to the name of a data set on the hub.
-    names_a_file = Path(source).suffix.lower() in SUFFIXES or "=" in source
-    if names_a_file or Path(source).exists() or source in benchmarks():
-        return load(source, settings.columns, limit=settings.limit).problems
-    if source.count("/") != 1:
+    return Path(source).suffix.lower() in SUFFIXES or "=" in source or Path(source).exists()
+
+
+def _found(settings: DataSettings, seed: int) -> tuple[LabelledProblem, ...]:
+    source, benchmark, hub = settings.source, _benchmark(settings.source), _hub(settings.source)
+    if hub is not None:
+        return _of_split(
+            replace(hub, split=settings.split, config=settings.config or hub.config), settings
+        )
+    if settings.split != DataSettings().split or settings.config is not None:
+        raise TrainingRefused(
+            f"source {source!r} is no data set of the hub, so it has neither split nor config: "
+            "leave them out"
+        )
+    if _is_generated(source):
+        return _generated(source, settings.limit or _GENERATED_COUNT, seed)
+    if benchmark is None and not _is_local(source):
         raise TrainingRefused(
             f"[data] source is {source!r}, which is not a file, a benchmark or the id of a dataset "
             f"(OWNER/NAME): give one of these, or {GENERATED!r}"
         )
-    hub = Benchmark(
-        name=source,
-        title=source,
-        source=Hub(source, split=settings.split, config=settings.config),
-        question=plain_question,
-    )
-    return load_rows(hub, source_rows(hub)[: settings.limit], settings.columns).problems
+    return load(source, settings.columns, limit=settings.limit).problems
+
+
+def _of_split(hub: Hub, settings: DataSettings) -> tuple[LabelledProblem, ...]:
+    """The problems of a split, from the hub or from a local copy."""
+    source, path = settings.source, settings.source.partition("=")[2]
+    plain = Benchmark(name=source, title=source, source=hub, question=plain_question)
+    named = _benchmark(source)
+    benchmark = replace(named, source=hub) if named else plain
+    rows = local_rows(benchmark, Path(path)) if path else source_rows(benchmark)
+    return load_rows(benchmark, rows[: settings.limit], settings.columns).problems
+
+
+def _is_generated(source: str) -> bool:
+    return source == GENERATED or source.removeprefix(f"{GENERATED}-") in FAMILIES
 
 
 def _generated(source: str, count: int, seed: int) -> tuple[LabelledProblem, ...]:

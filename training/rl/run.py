@@ -192,7 +192,7 @@ def prepare(settings: RunSettings, out: Path, grader: Grader) -> Prepared:
 def make_trainer(prepared: Prepared, progress: ShowProgress) -> RLCMTrainer:
     """Loads the model, and starts the engine if it is colocated."""
     from datasets import Dataset
-    from transformers import PrinterCallback
+    from transformers import PrinterCallback, set_seed
     from transformers.utils import logging
 
     from training.rl.trainer.trainer import RLCMTrainer
@@ -214,6 +214,8 @@ def make_trainer(prepared: Prepared, progress: ShowProgress) -> RLCMTrainer:
             callbacks=[progress],
         )
     send_weights_as(trainer.vllm_generation, stored_dtype(prepared.files))
+    # The engine has seeded this process with its own number. Ranks that share one must be alike.
+    set_seed(settings.seed + trainer.accelerator.process_index // settings.engine.tensor_parallel)
     trainer.remove_callback(PrinterCallback)
     return trainer
 

@@ -24,7 +24,7 @@ class DataSettings:
         source: `embedded` (generated, split TRAIN), a benchmark's name such as `grpo-lead`, the
             path of a JSONL, JSON, CSV or Parquet file, or a data set's id on the Hugging Face hub.
         columns: names of the columns for `problem`, `answer` and `id`, if they differ.
-        split, config: of a data set on the hub.
+        split, config: of a data set on the hub, also of a benchmark's.
         prompt: template of the user's message; `{problem}` stands for the problem's text.
         confidence_request: added to the problem if the method makes the model state its confidence.
         limit: maximum number of problems; for `embedded`, the number generated.
@@ -179,14 +179,16 @@ class EvaluationSettings:
     The checkpoint with the highest accuracy is kept beside the last one.
 
     Attributes:
-        source: of the problems, as in `[data]`, whose prompt they share.
+        source: of the problems, as in `[data]`, whose prompt they share. Those of a file also share
+            the request of the benchmark that `[data]` names.
         limit: maximum number of problems.
         every: steps between two evaluations, a multiple of `save_steps`.
         rollouts: of each problem.
         temperature: of their sampling.
         columns: as in `[data]`; None: those of `[data]`, or the benchmark's own if `source` names
             a benchmark.
-        split, config: of a data set on the hub; None: those of `[data]`.
+        split, config: of a data set on the hub; None: those of `[data]`, or the benchmark's own if
+            `source` names one.
     """
 
     source: str
@@ -208,7 +210,8 @@ class RunSettings:
         method: name of the method, one of `METHODS`.
         strength: λ; None selects the method's default.
         steps: optimizer steps of the policy.
-        seed: of prompts, rollouts and the probe; 0 or more, below 2^32.
+        seed: of prompts, a colocated engine's rollouts, the probe and adapters; 0 or more, below
+            2^32. A server has a seed of its own.
         save_steps: steps between checkpoints; a killed run loses at most these.
         report_to: where curves are logged beside the terminal: `tensorboard`, `wandb`, or another
             reporter of transformers, whose package is installed.

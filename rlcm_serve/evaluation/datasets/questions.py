@@ -13,12 +13,9 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
-Fields = Mapping[str, Any]
+from rlcm_serve.recording.problems import BOXED, BOXED_LETTER
 
-BOXED = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
-BOXED_LETTER = (
-    "\n\nPlease reason step by step, and put the letter of the right option within \\boxed{}."
-)
+Fields = Mapping[str, Any]
 
 
 class PreparedProblem(NamedTuple):

@@ -16,6 +16,8 @@ from rlcm_serve.events import OnProgress, ignore_progress
 _GROUPING_LIMIT = 3600.0
 """Seconds for the classes of one problem; long, because they must not depend on the load."""
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_SOLUTION_END = re.compile(r"^#### .*", re.MULTILINE)
+"""How a solution of GSM8K ends."""
 
 
 class MathGrader(Grader):
@@ -39,10 +41,18 @@ class MathGrader(Grader):
         """Accepts any text with balanced braces; math-verify reads other text as a name.
 
         Raises:
-            RequestRefused: it is empty, or its braces are not balanced.
+            RequestRefused: it is empty, a whole solution as GSM8K has them, or its braces are not
+                balanced.
         """
         if not reference.strip(" \t\r\n$.,;"):
             raise RequestRefused("data", f"the reference answer {reference!r} is empty")
+        if found := _SOLUTION_END.search(reference):
+            raise RequestRefused(
+                "data",
+                f"the reference is a whole solution with the line {found[0]!r}, so every answer "
+                "would be wrong: give what follows #### alone, or take the benchmark gsm8k (or "
+                "gsm8k=FILE), which reads it",
+            )
         depth = 0
         for token in _BRACE.findall(reference):
             depth += {"{": 1, "}": -1}.get(token, 0)

@@ -18,6 +18,7 @@ from calibration.certificate.kinds import Kind
 from calibration.metrics.bootstrap import estimate_metrics
 from calibration.metrics.early_exits import OracleExits, depth_auroc, oracle_distances
 from calibration.metrics.estimates import Estimate
+from calibration.traces.probe_readings import READINGS_FILE, write_seen_problems
 from calibration.traces.table import Reading, Rollout
 from rlcm_serve.answers.grading.exact import ExactGrader
 from rlcm_serve.engine.contract import EngineIdentity
@@ -42,6 +43,7 @@ from rlcm_serve.recording.concurrency import ROLLOUTS_AT_ONCE
 from rlcm_serve.recording.offline import BuildRecorders, OpenRecorders
 from rlcm_serve.recording.problems import LabelledProblem, digest_problems
 from rlcm_serve.recording.recorder import FullBudgetRecorder, Recording
+from rlcm_serve.recording.trained import seen_problems
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, ScriptedEngine
 
@@ -208,6 +210,26 @@ def test_the_oracle_does_not_depend_on_the_runs_own_source(
 def test_traces_graded_otherwise_than_the_service_does_are_not_servable(finished: Finished) -> None:
     assert not read_traces(finished.path / "dials" / "traces.parquet").servable
     assert counts(finished.path) == (20, 60)
+
+
+def test_what_trained_the_probe_is_said_and_no_certificate_is_fitted_on_it(tmp_path: Path) -> None:
+    trained = [LabelledProblem(f"own-{one.id}", f" {one.problem} ", "8") for one in PROBLEMS[:5]]
+    (tmp_path / "probe").mkdir()
+    write_seen_problems(tmp_path / "probe" / READINGS_FILE, seen_problems(trained))
+    asked = replace(
+        BENCHMARK, problems=tuple(replace(p, problem=f"{p.problem} Hm.") for p in PROBLEMS)
+    )
+    plan = replace(plan_of(tmp_path / "run", asked), request=" Hm.")
+    plan = replace(plan, settings=EngineSettings(probe=tmp_path / "probe"))
+    record_on(ScriptedEngine(*scripts()), plan)
+    console = Console(file=io.StringIO(), width=400)
+    grade(asked, plan, IDENTITY, console)
+    assert read_traces(plan.folder.benchmark("dials").traces).fingerprint is None
+    measure(plan, console)
+    said = "5 of 20 problems trained the probe or chose its checkpoint (the first is 'p00')"
+    assert f"warning: Dials: {said}" in console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    made_by = json.loads(plan.folder.metrics_file.read_text())["made_by"]
+    assert made_by["Dials, seen in training"].startswith(said)
 
 
 @pytest.mark.parametrize("problems", [1, 5, 6])

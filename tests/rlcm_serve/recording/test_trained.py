@@ -9,7 +9,7 @@ import pytest
 
 from calibration.traces.probe_readings import POLICY_FILE, READINGS_FILE, write_seen_problems
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.recording.problems import LabelledProblem
+from rlcm_serve.recording.problems import BOXED, LabelledProblem
 from rlcm_serve.recording.trained import (
     require_untrained,
     require_untrained_ids,
@@ -30,7 +30,9 @@ def trained_on(folder: Path, problems: Sequence[LabelledProblem] = TRAINED) -> P
     return folder
 
 
-@pytest.mark.parametrize("text", ["What is 3 + 4?", "  What is\n3 +  4? "])
+@pytest.mark.parametrize(
+    "text", ["What is 3 + 4?", "  What is\n3 +  4? ", f"What is 3 + 4?{BOXED}"]
+)
 def test_a_problem_that_trained_the_probe_is_refused_whatever_its_id_and_spaces(
     tmp_path: Path, text: str
 ) -> None:
@@ -38,6 +40,14 @@ def test_a_problem_that_trained_the_probe_is_refused_whatever_its_id_and_spaces(
     given = [problem("What is the capital of Peru?"), problem(text, "mine"), problem(text, "m2")]
     with pytest.raises(RequestRefused, match=r"2 of 3 problems trained the probe.*'mine'"):
         require_untrained(given, None, probe)
+
+
+def test_a_problem_is_known_without_the_request_that_a_benchmark_added(tmp_path: Path) -> None:
+    asked = [problem(one.problem + BOXED) for one in TRAINED]
+    probe = trained_on(tmp_path, asked)
+    with pytest.raises(RequestRefused, match="2 of 2 problems trained the probe"):
+        require_untrained(TRAINED, None, probe)
+    assert require_untrained([problem("What is 30 + 4?")], None, probe) is not None
 
 
 @pytest.mark.parametrize("text", ["what is 3 + 4?", "What is 30 + 5?", "What is 3+4 ?"])

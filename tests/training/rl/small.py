@@ -65,7 +65,8 @@ class SampledByTransformers(VLLMGeneration):  # type: ignore[misc]  # TRL comes 
     """In the place of TRL's engine: transformers sample from the policy itself."""
 
     def _init_vllm(self) -> None:
-        """Starts nothing."""
+        """Starts nothing; seeds the process as vLLM's worker does, with no number of the run."""
+        torch.manual_seed(0)
 
     def sync_weights(self) -> None:
         """The policy's weights are the sampler's."""

@@ -25,6 +25,20 @@ def test_without_peft_they_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
         check_lora(LoraSettings(), files)
 
 
+def test_states_and_log_probabilities_are_those_without_dropout(tmp_path: Path) -> None:
+    """The engine samples without it; here half of the adapters' inputs are dropped."""
+    pytest.importorskip("peft")
+    trainer = small_trainer(tmp_path, steps=2, lora=LoraSettings(rank=4, dropout=0.5))
+    trainer.train()
+    gaps = [
+        entry["sampling/sampling_logp_difference/max"]
+        for entry in trainer.state.log_history
+        if "reward" in entry
+    ]
+    assert len(gaps) == 2
+    assert max(gaps) < 1e-3
+
+
 def test_they_are_trained_with_a_probe_and_merged(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     lora = LoraSettings(rank=4)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlcm_serve.evaluation.grading import grader_named
+from rlcm_serve.recording.problems import BOXED
 from training.errors import TrainingRefused
 from training.rl.problems import TrainingProblems, load_held_out, load_problems
 from training.rl.settings import DataSettings, EvaluationSettings, RunSettings
@@ -176,3 +177,63 @@ def test_rows_carry_prompt_answer_and_the_request_for_a_confidence(jsonl: Path) 
     assert plain["prompt"] == [{"role": "user", "content": "Solve: What is 0 + 1?"}]
     assert asked["prompt"][0]["content"] == "Solve: What is 0 + 1? Sure?"
     assert plain["answer"] == "1"
+
+
+GSM8K = [{"question": f"What is {n} + 1?", "answer": f"Add.\n#### {n + 1}"} for n in range(3)]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None, str]]:
+    """What is asked of the hub, which has GSM8K's rows everywhere: name, config, split."""
+    loads: list[tuple[str, str | None, str]] = []
+
+    def load_dataset(name: str, config: str | None, split: str, revision: str | None) -> object:
+        loads.append((name, config, split))
+        return GSM8K
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    return loads
+
+
+def test_a_benchmark_of_the_hub_trains_on_its_training_split(asked: list[Any]) -> None:
+    assert answers(found(source="gsm8k")) == ["1", "2", "3"]
+    found(source="gsm8k", split="train[:10%]", config="socratic")
+    held_out(DataSettings("gsm8k"), "gsm8k")
+    held_out(DataSettings("gsm8k"), "gsm8k", split="test[:9]")
+    hub = "openai/gsm8k"
+    assert asked == [
+        (hub, "main", "train"),
+        (hub, "socratic", "train[:10%]"),
+        (hub, "main", "test"),
+        (hub, "main", "test[:9]"),
+    ]
+
+
+def test_a_split_of_what_has_none_is_refused(jsonl: Path) -> None:
+    for source in (str(jsonl), f"gsm8k={jsonl}", "embedded"):
+        with pytest.raises(TrainingRefused, match="is no data set of the hub, so it has neither"):
+            found(source=source, split="test", columns=MAPPED)
+
+
+def test_a_file_beside_a_data_set_of_the_hub_takes_no_split_of_it(
+    asked: list[Any], jsonl: Path
+) -> None:
+    data = DataSettings("someone/sums", split="extra", columns=MAPPED)
+    assert answers(held_out(data, str(jsonl))) == ["1", "2", "3", "4", "5"]
+    assert asked == []
+
+
+def test_held_out_problems_of_a_file_are_asked_as_the_benchmark_asks(tmp_path: Path) -> None:
+    plain = tmp_path / "plain.jsonl"
+    plain.write_text('{"problem": "1 + 1?", "answer": "2"}\n')
+    for source in ("grpo-lead", f"math500={plain}"):
+        (problem,) = held_out(DataSettings(source), str(plain)).problems
+        assert problem.problem == "1 + 1?" + BOXED
+    (problem,) = held_out(DataSettings("embedded"), str(plain)).problems
+    assert problem.problem == "1 + 1?"
+
+
+def test_references_that_are_whole_solutions_are_refused(asked: list[Any]) -> None:
+    """Every rollout would be wrong, as no answer equals a solution."""
+    with pytest.raises(TrainingRefused, match=r"with the line '#### 1', so .* benchmark gsm8k"):
+        found(source="openai/gsm8k", config="main", columns={"problem": "question"})

@@ -23,7 +23,7 @@ from torch.utils.data import BatchSampler
 from rlcm_serve.engine.model_files import resolve_model
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading import grader_named
-from rlcm_serve.recording.problems import read_problems
+from rlcm_serve.recording.problems import BOXED, read_problems
 from rlcm_serve.recording.trained import require_untrained
 from tests.training.rl.small import SMALL, small_run
 from training.errors import TrainingRefused
@@ -366,6 +366,21 @@ def test_held_out_problems_that_chose_a_checkpoint_cannot_calibrate_it(
         export_checkpoint(out, step, tmp_path / "again")
 
 
+def test_problems_to_watch_are_known_without_the_request_of_a_benchmark(
+    tmp_path: Path, problems: DataSettings
+) -> None:
+    rows = [json.loads(line) for line in Path(problems.source).read_text().splitlines()]
+    asked = tmp_path / "asked.jsonl"
+    rows = [{**row, "problem": row["problem"] + BOXED} for row in rows]
+    asked.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = replace(SMALL, data=problems, evaluation=EvaluationSettings(str(asked)))
+    with (
+        grader_named("math") as grader,
+        pytest.raises(TrainingRefused, match=rf"{len(rows)} of its problems are in \[data\] too"),
+    ):
+        read_inputs(settings, grader)
+
+
 @pytest.mark.parametrize("name", ["chosen_checkpoint", "shutil.copy"])
 def test_a_checkpoint_that_the_run_deletes_meanwhile_is_exported_again(
     tmp_path: Path, run_with_checkpoint: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -499,6 +514,11 @@ def problems(tmp_path: Path) -> DataSettings:
             r"arguments in \[engine\] is for mode = 'colocate'",
         ),
         (
+            {"engine": VllmSettings("server", tensor_parallel=2)},
+            r"tensor_parallel in \[engine\] is 2, and is for mode = 'colocate'",
+        ),
+        ({"engine": VllmSettings(arguments={"seed": 1})}, "sets 'seed': set seed, which seeds"),
+        (
             {"lora": LoraSettings(targets="(q")},
             r"targets in \[lora\] is '\(q', which is no regular expression: missing \)",
         ),
@@ -533,6 +553,14 @@ def problems(tmp_path: Path) -> DataSettings:
         ({"trainer": {"load_best_model_at_end": True}}, "but `rlcm train export --step best`"),
         ({"trainer": {"save_only_model": True}}, "but a stopped run could not continue"),
         ({"trainer": {"generation_kwargs": {"n": 4}}}, r"sets n: .* use the table \[rollouts\]"),
+        (
+            {"trainer": {"generation_kwargs": {"seed": 0}}},
+            "sets seed: .* rollouts of a problem are",
+        ),
+        ({"trainer": {"generation_kwargs": {"logprobs": 5}}}, "sets logprobs: leave it out; the"),
+        ({"trainer": {"num_train_epochs": 2}}, "sets num_train_epochs, but `steps` says how long"),
+        ({"trainer": {"ignore_data_skip": True}}, "sets ignore_data_skip, but a run that continue"),
+        ({"trainer": {"vllm_server_port": 9}}, "sets vllm_server_port, but `server` in"),
         ({"trainer": {"generation_kwargs": {"foo": 1}}}, "vLLM's SamplingParams refuse: .*foo"),
         ({"engine": VllmSettings(arguments={"foo": 1})}, "'foo', which vLLM does not have: leave"),
         ({"engine": VllmSettings(arguments={"max_num_seq": 8})}, "did you mean max_num_seqs"),

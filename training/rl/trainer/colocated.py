@@ -124,10 +124,10 @@ def brief(generation: Any, tokens: int) -> Iterator[Any]:
     """
     longest, arguments = generation.max_completion_length, generation.generation_kwargs
     generation.max_completion_length = tokens
+    own: dict[str, Any] = {"min_tokens": 0} if "min_tokens" in arguments else {}
     if generation.mode == "colocate":
-        needs_text = bool(arguments.get("stop"))
-        own = {"detokenize": needs_text, "logprobs": None, "min_tokens": 0}
-        generation.generation_kwargs = {**arguments, **own}
+        own |= {"detokenize": bool(arguments.get("stop")), "logprobs": None}
+    generation.generation_kwargs = {**arguments, **own}
     try:
         yield generation
     finally:

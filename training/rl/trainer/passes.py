@@ -7,10 +7,11 @@ gradient, so computing it is a waste. Here each pass is only as wide as its long
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 _OF_PROMPTS = ("prompt_ids", "prompt_mask")
 _OF_COMPLETIONS = (
@@ -77,3 +78,16 @@ def dealt_by_length(parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for own, hand in zip(dealt, hands, strict=True):
             own[name] = whole[hand] if is_of_rows else value
     return dealt
+
+
+@contextmanager
+def without_dropout(model: nn.Module) -> Iterator[None]:
+    """Lets the dropout layers of adapters pass everything, as a served model does."""
+    layers = [one for one in model.modules() if isinstance(one, nn.Dropout) and one.training]
+    for layer in layers:
+        layer.eval()
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.train()

@@ -30,7 +30,7 @@ from training.rl.trainer.epochs import ResumableSampler
 from training.rl.trainer.forced_answers import in_batches
 from training.rl.trainer.grading import RolloutGrader
 from training.rl.trainer.joint_probe import PROBE_STATE, JointProbe, require_finite
-from training.rl.trainer.passes import Pass, dealt_by_length, passes, trimmed
+from training.rl.trainer.passes import Pass, dealt_by_length, passes, trimmed, without_dropout
 from training.rl.trainer.positions import count_from_the_prompt
 from training.rl.trainer.recipe import Recipe
 from training.rl.trainer.states import CutStates
@@ -180,13 +180,17 @@ class RLCMTrainer(GRPOTrainer):
         return logps_RT, None, None
 
     def _pass(self, model: Any, each: Pass) -> Tensor:
-        """Log-probabilities of some rollouts. The same pass reads their states for the probe."""
+        """Log-probabilities of some rollouts. The same pass reads their states for the probe.
+
+        Both are those that are served: without dropout.
+        """
         batch, score = self._batch, super()._get_per_token_logps_and_entropies
         if self.probe is None or batch is None:
-            return score(model, each.ids, each.mask, each.width)[0]  # type: ignore[no-any-return]  # as above
+            with without_dropout(model):
+                return score(model, each.ids, each.mask, each.width)[0]  # type: ignore[no-any-return]  # as above
         rows = each.rows.tolist()
         cuts = [batch.cuts(row) for row in rows]
-        with self._cut_states.reading(cuts, each.width) as states:
+        with self._cut_states.reading(cuts, each.width) as states, without_dropout(model):
             logps: Tensor = score(model, each.ids, each.mask, each.width)[0]
         batch.states |= dict(zip(rows, states, strict=True))
         return logps

@@ -99,14 +99,14 @@ def test_brief_answers_are_short_and_then_it_is_as_before() -> None:
             "bad_words": ["no"],
             "detokenize": False,
             "logprobs": None,
-            "min_tokens": 0,
         }
     assert engine.max_completion_length == 512
     assert engine.generation_kwargs == {"bad_words": ["no"]}
 
 
-def test_brief_answers_are_such_as_vllm_takes_whatever_rollouts_have() -> None:
-    engine = Sleeper()
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+def test_brief_answers_are_such_as_vllm_takes_whatever_rollouts_have(mode: str) -> None:
+    engine = Sleeper(mode=mode)
     engine.generation_kwargs = {"stop": ["\n\n"], "min_tokens": 100}
     with brief(engine, 8):
         SamplingParams(max_tokens=engine.max_completion_length, **engine.generation_kwargs)

@@ -349,3 +349,12 @@ def test_a_group_that_spans_two_ranks_is_whole_on_each(monkeypatch: pytest.Monke
         first = 6 * number
         wholes = [every[at - at % 4 : at - at % 4 + 4] for at in range(first, first + 6)]
         assert [rollouts for rollouts, _ in groups] == wholes
+
+
+def test_the_seed_of_a_run_seeds_what_its_engine_samples(tmp_path: Path) -> None:
+    """vLLM's worker seeds the process by itself, whatever the seed of the run."""
+    first: list[float] = []
+    for seed in (1, 2, 1):
+        small_trainer(tmp_path, seed=seed)
+        first.append(float(torch.rand(1)))
+    assert first[0] == first[2] != first[1]
