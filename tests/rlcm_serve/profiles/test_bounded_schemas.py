@@ -5,12 +5,21 @@ import time
 from typing import Any
 
 import pytest
+from llguidance import LLMatcher
+from llguidance.hf import from_tokenizer
+from transformers import AutoTokenizer
 from vllm import SamplingParams
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.structured_output.backend_guidance import validate_guidance_grammar
 
+from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.profiles.bounded_schemas import MOST_COUNTED, require_bounded
+
+
+def multiple(of: float, **also: Any) -> dict[str, Any]:
+    return {"type": "number", "multipleOf": of, **also}
+
 
 HARMLESS: dict[str, Any] = {
     "type": "object",
@@ -36,6 +45,10 @@ def test_a_schema_of_bounded_parts_is_accepted() -> None:
         ({"type": "array", "minItems": 10**7}, "has minItems 10000000: give at most 1000"),
         ({"type": "array", "maxItems": 10**400}, r"has maxItems over 1e\+15: give at most"),
         ({"type": "string", "maxLength": MOST_COUNTED + 1}, "has maxLength 1001: give at most"),
+        ({"type": "integer", "multipleOf": 1000003}, "has multipleOf 1000003, .* 1000003: choose"),
+        ({"type": "number", "multipleOf": 12.34}, "has multipleOf 12.34, .* multiple 1234: choose"),
+        ({"type": "integer", "multipleOf": -(10**400) - 1}, r"has multipleOf .* over 1e\+15: choo"),
+        ({"anyOf": [multiple(31), multiple(3.7)]}, "has multipleOf 3.7, .* multiple 1147: choose"),
     ],
 )
 def test_what_may_take_long_is_refused_wherever_it_is(part: dict[str, Any], told: str) -> None:
@@ -122,6 +135,10 @@ def test_what_multiplies_out_is_found_behind_any_reference(name: str, reference:
         {"$ref": "#/$defs/tree", "$defs": {"tree": of_property("next", {"$ref": "#/$defs/tree"})}},
         {"allOf": [{"$ref": "other.json#/a"}, {"$ref": "#/$defs/none"}]},
         {"allOf": 5, "anyOf": "x", "properties": [], "$ref": 7},
+        {"prefixItems": [multiple(of) for of in (0.01, 0.00001, 1, 5, 2.5, 100, 10**9, 60, 1e300)]},
+        {"allOf": [multiple(of) for of in (7, 11, 9, 0.7, 0.11, 900, 77)]},
+        {"prefixItems": [multiple(of) for of in (0, 0.0, float("nan"), float("inf"), True)]},
+        {"properties": {"multipleOf": multiple(997)}, "items": {"multipleOf": "997"}},
     ],
 )
 def test_what_only_lists_alternatives_is_accepted(schema: dict[str, Any]) -> None:
@@ -168,4 +185,18 @@ def test_an_accepted_product_is_checked_in_milliseconds() -> None:
     params = SamplingParams(structured_outputs=StructuredOutputsParams(json=largest))
     began = time.process_time()
     validate_guidance_grammar(params, None)
+    assert time.process_time() - began < 0.25
+
+
+def test_accepted_multiples_cost_milliseconds_for_each_answer() -> None:
+    """In the engine, which compiles them with the vocabulary, as the check does not."""
+    parts = [multiple(997, minimum=at, maximum=10**9 - at) for at in range(100)]
+    largest = {"anyOf": parts, "additionalProperties": False}
+    require_bounded(json.dumps(largest))
+    grammar = LLMatcher.grammar_from_json_schema(json.dumps(largest))
+    vocabulary = from_tokenizer(AutoTokenizer.from_pretrained(EMBEDDED_MODEL))
+    began = time.process_time()
+    matcher = LLMatcher(vocabulary, grammar)
+    matcher.compute_bitmask()
+    assert not matcher.is_error()
     assert time.process_time() - began < 0.25
