@@ -16,7 +16,7 @@ from rlcm_serve.core import Message, TokenIds
 from rlcm_serve.errors import ModelRefused, RequestRefused
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import AddedToken, PreTrainedTokenizerBase
 
 _TEMPLATE_FAILS = (
     *(TemplateError, ArithmeticError, AttributeError, LookupError),
@@ -44,10 +44,10 @@ class Conversations:
         self._tokenizer = tokenizer
         # Splitting is a state of the tokenizer. Threads that share one would change it for others.
         self._splitting = deepcopy(tokenizer)
-        added = tokenizer.added_tokens_decoder.values()
-        self._spelled = re.compile(any_of(token.content for token in added))
+        markup = markup_of(tokenizer).values()
+        self._spelled = re.compile(any_of(token.content for token in markup))
         # The tokenizer can split special tokens, but not tokens that were merely added.
-        merely_added = any_of(token.content for token in added if not token.special)
+        merely_added = any_of(token.content for token in markup if not token.special)
         self._begins_added = re.compile(f"(?={merely_added})")
 
     def encode(
@@ -204,6 +204,18 @@ class _Placeholders:
         """The text around the words, and the numbers of the messages they stand for, in order."""
         parts = self._pattern.split(text)
         return parts[::2], [int(number) for number in parts[1::2]]
+
+
+def markup_of(tokenizer: PreTrainedTokenizerBase) -> dict[int, AddedToken]:
+    """The added tokens by id, which stay plain text where a message spells them.
+
+    Tokens of blanks that are not special are text anyway: Gemma has some for runs of newlines.
+    """
+    return {
+        id_: token
+        for id_, token in tokenizer.added_tokens_decoder.items()
+        if token.special or not token.content.isspace()
+    }
 
 
 def any_of(words: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from calibration import ExitReason
 from rlcm_serve.answers.extraction.named import opening_under
 from rlcm_serve.core import Budget, Message, Rollout, TokenIds
-from rlcm_serve.engine.conversation import Conversations
+from rlcm_serve.engine.conversation import Conversations, markup_of
 from rlcm_serve.engine.model_files import ModelFiles, spare_ids
 from rlcm_serve.engine.prompts import FORCED_ANSWER
 from rlcm_serve.engine.rollout_stream import RolloutCount, RolloutStream, texts_of
@@ -63,7 +63,7 @@ class ModelText:
         self.other_ends = sorted(self._eos - {tokenizer.eos_token_id})
         """Ids that end a text and are not the tokenizer's own end; no file's digest has them."""
         self._conversations = Conversations(tokenizer)
-        self._added = frozenset(tokenizer.added_tokens_decoder)
+        self._markup = frozenset(markup_of(tokenizer))
         known = available_formats().values()
         self._markers = set(
             ids_of(tokenizer, chain(*((one.start, one.end) for one in known))).values()
@@ -131,7 +131,7 @@ class ModelText:
         prompt = rendering.prompt()
         self._tail = self._encode(prompt.tail if prompt else "")
         head = self._encode(prompt.head) if prompt else ()
-        self._last = self._last_added((*head, *self._tail))
+        self._last = self._last_markup((*head, *self._tail))
         self.suffix_text = self.format.suffix(self.format.closing, FORCED_ANSWER)
         self.suffix_tokens = len(self.close(FORCED_ANSWER))
         """Tokens that close the thinking and open a forced answer, under the profile."""
@@ -148,7 +148,7 @@ class ModelText:
                 thinking on or off.
         """
         ids = self._conversations.encode(messages, self.variables)
-        last = self._last_added(ids)
+        last = self._last_markup(ids)
         if last != self._last and not self._markers.isdisjoint((last, self._last)):
             raise RequestRefused(
                 "messages",
@@ -158,9 +158,9 @@ class ModelText:
             )
         return ids
 
-    def _last_added(self, ids: Sequence[int]) -> int | None:
-        """The last added token; the text of a question has none."""
-        return next((id_ for id_ in reversed(ids) if id_ in self._added), None)
+    def _last_markup(self, ids: Sequence[int]) -> int | None:
+        """The last token of markup; the text of a question has none."""
+        return next((id_ for id_ in reversed(ids) if id_ in self._markup), None)
 
     def _shown(self, id_: int | None) -> str:
         return "no special token" if id_ is None else repr(self.tokenizer.decode([id_]))

@@ -81,6 +81,26 @@ def test_so_do_tokens_that_are_merely_added(tokenizer: PreTrainedTokenizerBase) 
     assert text in tokenizer.decode(ids)
 
 
+@pytest.mark.parametrize("also", ["", " <tool>"])
+def test_added_tokens_of_blanks_alone_are_text_as_in_the_chat_template(
+    tokenizer: PreTrainedTokenizerBase, also: str
+) -> None:
+    """Gemma has tokens for runs of newlines."""
+    blanks = ("\n\n", "\n\n\n", "\t\t")
+    tokenizer.add_tokens([AddedToken(word, special=False) for word in (*blanks, "<tool>")])
+    added = [tokenizer.convert_tokens_to_ids(word) for word in blanks]
+    question = f"Solve it.\n\nLet x = 2.\n\n\nAnd\t\ty?{also}"
+    ids = Conversations(tokenizer).encode(user(question))
+    assert [id_ for id_ in ids if id_ in added] == added
+    assert question in tokenizer.decode(ids)
+    turns = [{"role": "user", "content": question}]
+    text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+    whole = tokenizer.encode(text, add_special_tokens=False)
+    tool = tokenizer.convert_tokens_to_ids("<tool>")
+    assert (list(ids) == whole) is (tool not in whole)
+    assert tool not in ids
+
+
 def test_words_like_placeholders_stay_text(tokenizer: PreTrainedTokenizerBase) -> None:
     messages = [
         Message(Role.USER, "RLCM-MESSAGE1. RLCM-MESSAGE- <pad>"),
