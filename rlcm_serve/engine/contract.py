@@ -151,6 +151,7 @@ class Reasoner(ABC):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[PromptReading | Delta | Reading | Rollout]:
         """Generates one rollout, until the policy, the model or the budget ends it.
@@ -161,6 +162,11 @@ class Reasoner(ABC):
         a schema in `generation` it has no answer of the model's own, which need not follow it: the
         sample ends with its thinking, where the thinking is marked.
         Closing the iterator early aborts the generation inside the engine.
+
+        With `thought`, the rollout goes on from these reasoning tokens, fewer than its budget. They
+        are its first ones: the budget and every reading count them, and the last item has their
+        text too. Deltas and readings are those of new tokens, familiarity is not read again, and
+        the policy sees no token before.
 
         Raises:
             RequestRefused: as `check`.

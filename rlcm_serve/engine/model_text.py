@@ -200,11 +200,17 @@ class ModelText:
         """New ids without the id that stopped the request."""
         return ids[:-1] if ids and ids[-1] in self._stops else ids
 
-    def stream(self, *, text: bool) -> RolloutCount:
-        """The tokens of one sample as they arrive, with or without their text."""
+    def stream(self, *, text: bool, after: TokenIds = ()) -> RolloutCount:
+        """The tokens of one sample as they arrive, with or without their text.
+
+        They come after the reasoning tokens `after`.
+        """
         if not text:
             return RolloutCount(self.think_end)
-        return RolloutStream(self.tokenizer, self.reader(), self.think_end)
+        stream = RolloutStream(self.tokenizer, self.reader(), self.think_end)
+        for id_ in after:  # one by one, as they came: half a character holds a whole piece back
+            stream.push((id_,))
+        return stream
 
     def answer(self, ids: Sequence[int]) -> str:
         """The text of an answer, without special tokens."""

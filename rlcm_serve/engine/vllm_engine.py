@@ -298,10 +298,11 @@ class VllmEngine(ReasoningEngine):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[PromptReading | Delta | Reading | Rollout]:
         """Sends one request to vLLM, and takes its readings from a slot of the table."""
-        return self._default.think(prompt, policy, generation, text=text)
+        return self._default.think(prompt, policy, generation, thought=thought, text=text)
 
     async def continue_after(
         self,

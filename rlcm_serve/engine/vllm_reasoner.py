@@ -137,16 +137,18 @@ class VllmReasoner(Reasoner):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[PromptReading | Delta | Reading | Rollout]:
         """Sends one request to vLLM, and takes its readings from a slot of the table."""
         self._require_room(prompt, generation)
         running, budget = self._vllm(), generation.budget
-        most, ends = self.text.ends(budget, answers=generation.schema is None)
+        rest = replace(budget, thinking=budget.thinking - len(thought))
+        most, ends = self.text.ends(rest, answers=generation.schema is None)
         params = sampling_params(generation, most, ends)
         params.stream_interval = 1 if text else stride_of(self.identity.checkpoint_interval)
-        stream = self.text.stream(text=text)
-        slot = await running.table.acquire(self.identity.checkpoint_interval)
+        stream = self.text.stream(text=text, after=thought)
+        slot = await running.table.acquire(self.identity.checkpoint_interval, start=len(thought))
         tokens: list[int] = []
         readings: list[Reading] = []
         stop_reason: int | str | None = None
@@ -155,14 +157,18 @@ class VllmReasoner(Reasoner):
         final: Reading | None = None
         try:
             params.extra_args = self._control(
-                running, slot, policy, budget.thinking, self.settings.confidence
+                running, slot, policy, rest.thinking, self.settings.confidence
             )
             async with running.outputs(
-                prompt, params, generation.priority, generation.cache_salt, self.identity.adapter
+                (*prompt, *thought),
+                params,
+                generation.priority,
+                generation.cache_salt,
+                self.identity.adapter,
             ) as outputs:
                 async for output in outputs:
                     (part,) = output.outputs
-                    first = not tokens
+                    first = not tokens and not thought
                     tokens += part.token_ids
                     if first and self._familiarity is not None:
                         await slot.catch_up(len(tokens))
@@ -182,7 +188,8 @@ class VllmReasoner(Reasoner):
                     # Early, because it tells whether the text that follows is given as an answer.
                     if answers and final is None and (final := slot.final()) is not None:
                         yield final
-            rollout = self.text.rollout(tokens, stop_reason, budget, is_cut=is_cut)
+            ids = (*thought, *tokens)
+            rollout = self.text.rollout(ids, stop_reason, budget, is_cut=is_cut)
             told, length = final, len(rollout.tokens)
             final = final or slot.final(length)
             if final is None and rollout.exit.is_own_end:

@@ -29,10 +29,11 @@ class BusyEngine(ScriptedEngine):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[Delta | Reading | Rollout]:
         await asyncio.sleep(4)
-        async for event in super().think(prompt, policy, generation, text=text):
+        async for event in super().think(prompt, policy, generation, thought=thought, text=text):
             yield event
 
 

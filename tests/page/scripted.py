@@ -46,9 +46,10 @@ class SlowEngine(ScriptedEngine):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[Delta | Reading | Rollout]:
-        async for event in super().think(prompt, policy, generation, text=text):
+        async for event in super().think(prompt, policy, generation, thought=thought, text=text):
             if isinstance(event, Delta) and not event.is_answer:
                 await asyncio.sleep(SECONDS_PER_CHECKPOINT)
                 event = replace(event, text=MARKUP if text else "")

@@ -128,6 +128,7 @@ class ScriptedEngine(ReasoningEngine):
         self.context, self.longest_token = CONTEXT, LONGEST_TOKEN
         self.policies: list[ExitPolicy] = []
         self.drawings: list[GenerationSettings] = []
+        self.thoughts: list[int] = []
         self.thinking = 0
         self.aborted = 0
         self.forced = 0
@@ -208,22 +209,25 @@ class ScriptedEngine(ReasoningEngine):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[PromptReading | Delta | Reading | Rollout]:
         self.check(prompt, generation)
         number = len(self.policies) % len(self.scripts)
         self.policies.append(policy)
         self.drawings.append(generation)
+        self.thoughts.append(len(thought))
         self.thinking += 1
         finished = False
         try:
-            rollout = self._run(number, policy, generation.budget.thinking)
+            rest = generation.budget.thinking - len(thought)
+            rollout = _behind(thought, self._run(number, policy, rest))
             if generation.schema is not None:
                 rollout = replace(rollout, answer_text=None, answer_tokens=0)
-            if self.familiarity is not None:
+            if self.familiarity is not None and not thought:
                 rollout = replace(rollout, familiarity=self.familiarity)
                 yield PromptReading(self.familiarity)
-            told = 0
+            told = len(thought)
             for checkpoint in rollout.readings:
                 await self._wait_if_held(number, checkpoint)
                 await self.check_health()
@@ -293,6 +297,12 @@ class ScriptedEngine(ReasoningEngine):
         return self.scripts[thinking[0]].entropy
 
 
+def _behind(thought: TokenIds, rollout: Rollout) -> Rollout:
+    """The rollout with these tokens before its own; a script says what comes after them."""
+    readings = (replace(one, tokens=len(thought) + one.tokens) for one in rollout.readings)
+    return replace(rollout, tokens=(*thought, *rollout.tokens), readings=tuple(readings))
+
+
 class Under(Reasoner):
     """The scripted engine under another profile."""
 
@@ -315,9 +325,10 @@ class Under(Reasoner):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[Delta | Reading | Rollout]:
-        return self.engine.think(prompt, policy, generation, text=text)
+        return self.engine.think(prompt, policy, generation, thought=thought, text=text)
 
     async def continue_after(
         self,

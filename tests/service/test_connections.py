@@ -36,10 +36,11 @@ class BlockingEngine(ScriptedEngine):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[Delta | Reading | Rollout]:
         time.sleep(0.5)  # noqa: ASYNC251
-        async for event in super().think(prompt, policy, generation, text=text):
+        async for event in super().think(prompt, policy, generation, thought=thought, text=text):
             yield event
 
 

@@ -117,11 +117,13 @@ class _Run:
 
     async def _go_on(self, is_busy: Callable[[], bool]) -> Rollout | None:
         """Thinks on until the end, or until callers wait: then None."""
-        prepared, start = self._prepared, tuple(self._ids)
-        budget = prepared.generation.budget
-        rest = replace(budget, thinking=budget.thinking - len(start))
-        generation = replace(prepared.generation, budget=rest, priority=PRIORITY)
-        thinking = prepared.reasoner.think((*prepared.prompt, *start), FULL_BUDGET, generation)
+        prepared = self._prepared
+        thinking = prepared.reasoner.think(
+            prepared.prompt,
+            FULL_BUDGET,
+            replace(prepared.generation, priority=PRIORITY),
+            thought=tuple(self._ids),
+        )
         is_closed = False
         async with aclosing(thinking):
             async for event in thinking:
@@ -132,8 +134,7 @@ class _Run:
                         if is_busy() and not is_closed:
                             return None
                     case Reading():
-                        self._readings.append(replace(event, tokens=event.tokens + len(start)))
+                        self._readings.append(event)
                     case Rollout():
-                        tokens = (*start, *event.tokens)
-                        return replace(event, tokens=tokens, readings=tuple(self._readings))
+                        return replace(event, readings=tuple(self._readings))
         raise EngineDead("the engine ended a shadow run without a result: restart the service")

@@ -70,13 +70,14 @@ async def think(
     policy: ExitPolicy = FULL_BUDGET,
     how: GenerationSettings | None = None,
     *,
+    thought: TokenIds = (),
     text: bool = False,
 ) -> Told:
-    """Runs one sample to its end."""
+    """Runs one sample to its end, from its beginning or from what it thought."""
     prompt = engine.prompt(user(question)) if isinstance(question, str) else question
     checkpoints, deltas, arrived = [], [], []
     async with aclosing(
-        engine.think(prompt, policy, how or generation(engine), text=text)
+        engine.think(prompt, policy, how or generation(engine), thought=thought, text=text)
     ) as events:
         async for event in events:
             match event:

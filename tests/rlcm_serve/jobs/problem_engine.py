@@ -46,8 +46,10 @@ class ProblemEngine(ScriptedEngine):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[Delta | Reading | Rollout]:
+        assert not thought, "a recording is never interrupted"
         self.check(prompt, generation)
         if len(self.begun) >= self.limit:
             await self.killed.wait()

@@ -539,12 +539,13 @@ class Crowded(ProblemEngine):
         policy: ExitPolicy,
         generation: GenerationSettings,
         *,
+        thought: TokenIds = (),
         text: bool = False,
     ) -> AsyncGenerator[Delta | Reading | Rollout]:
         if self.refused < 16:
             self.refused += 1
             raise EngineBusy("its queue is full", retry_after=0.01)
-        async for one in super().think(prompt, policy, generation, text=text):
+        async for one in super().think(prompt, policy, generation, thought=thought, text=text):
             yield one
 
 

@@ -27,13 +27,24 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 
 class Slot:
-    """One slot, as the front end reads it for one request."""
+    """One slot, as the front end reads it for one request.
+
+    The rollout may have `start` tokens from before the request, which the worker does not count.
+    """
 
     def __init__(
-        self, row: np.void, number: int, ticket: int, interval: int, fetcher: Fetcher | None = None
+        self,
+        row: np.void,
+        number: int,
+        ticket: int,
+        interval: int,
+        fetcher: Fetcher | None = None,
+        *,
+        start: int = 0,
     ) -> None:
         self.number, self.ticket = number, ticket
         self._row, self._interval, self._taken = row, interval, 0
+        self._start = start
         self._fetcher = fetcher
         names = row.dtype.names or ()
         self._signals, self._tokens = "signals" in names, "figures" in names
@@ -62,7 +73,7 @@ class Slot:
             await self._fetcher.fetch(Wanted(self.number, self.ticket, self._taken, figures))
 
     def new(self, received: int) -> list[Reading]:
-        """Readings that are settled after `received` tokens and were not returned before.
+        """Readings settled after `received` tokens of the request and not returned before.
 
         A reading after t tokens is settled when token t + 1 arrives. Until then, a chunked or
         resumed prefill may read that length again.
@@ -70,7 +81,7 @@ class Slot:
         settled = min(int(self._row["count"]), max(received - 1, 0) // self._interval)
         fresh = [
             Reading(
-                (index + 1) * self._interval,
+                self._start + (index + 1) * self._interval,
                 float(self._row["confidence"][index]),
                 signals=named(self._row["signals"][index]) if self._signals else None,
                 inputs=self._row["inputs"][index].copy() if self._inputs else None,
@@ -86,10 +97,11 @@ class Slot:
         The worker reads the budget's last state at a draft too. If the rollout ends in the same
         step before that draft, no later step takes this reading back.
         """
-        if not self._row["finished"] or tokens not in (None, int(self._row["final_tokens"])):
+        read = self._start + int(self._row["final_tokens"])
+        if not self._row["finished"] or tokens not in (None, read):
             return None
         return Reading(
-            int(self._row["final_tokens"]),
+            read,
             float(self._row["final_confidence"]),
             is_final=True,
             signals=named(self._row["final_signals"]) if self._signals else None,
@@ -107,18 +119,23 @@ class Slot:
         return state_H
 
     def token_signals(self, tokens: int) -> TokenSignals | None:
-        """The token signals after `tokens` tokens; None if the table does not hold them."""
-        if not self._signals or self._row["observed"] < tokens:
+        """The token signals after `tokens` tokens; None if the table does not hold them.
+
+        They look back to the first token of the request.
+        """
+        own = tokens - self._start
+        if not self._signals or self._row["observed"] < own:
             return None
         figures = TokenFigures(window_of(self._interval))
-        figures.extend(self._row["figures"][:tokens])
+        figures.extend(self._row["figures"][:own])
         return figures.read()
 
     def statistics(self, tokens: int) -> Inputs | None:
-        """The `STATISTICS` after `tokens` tokens; None if the table does not hold them."""
-        if not self._tokens or self._row["observed"] < tokens:
+        """The `STATISTICS` after `tokens` tokens, as of `token_signals`."""
+        own = tokens - self._start
+        if not self._tokens or self._row["observed"] < own:
             return None
-        return TokenStatistics().read(self._row["figures"][:tokens])
+        return TokenStatistics().read(self._row["figures"][:own])
 
 
 def named(signals: Iterable[float]) -> dict[str, float]:
@@ -179,8 +196,8 @@ class ReadingsTable:
         for slot in range(slots):
             self._free.put_nowait(slot)
 
-    async def acquire(self, interval: int) -> Slot:
-        """Waits for a free slot, and clears it.
+    async def acquire(self, interval: int, *, start: int = 0) -> Slot:
+        """Waits for a free slot, and clears it; for `start` see `Slot`.
 
         Raises:
             EngineDead: the table is closed, or was closed during the wait.
@@ -189,7 +206,9 @@ class ReadingsTable:
         if number is None:
             self._free.put_nowait(None)  # for the next waiting task
             raise EngineDead("the engine died before a sample could begin")
-        return Slot(self._rows[number], number, next(self._tickets), interval, self._fetcher)
+        return Slot(
+            self._rows[number], number, next(self._tickets), interval, self._fetcher, start=start
+        )
 
     def release(self, slot: Slot) -> None:
         """Takes a slot back; later writes of its request are ignored."""

@@ -85,6 +85,18 @@ def test_the_final_reading_is_there_once_it_was_reported(table: ReadingsTable) -
     assert final(slot) == Reading(37, 0.5, is_final=True)
 
 
+def test_readings_count_tokens_from_before_the_request(table: ReadingsTable) -> None:
+    slot = asyncio.run(table.acquire(INTERVAL, start=5))
+    readings = worker(table, slot)
+    readings.add(1, 0.25)
+    assert new(slot, INTERVAL) == []
+    assert new(slot, INTERVAL + 1) == [Reading(21, 0.25)]
+    readings.finish(20, 0.5)
+    assert final(slot) == Reading(25, 0.5, is_final=True)
+    assert slot.final(20) is None
+    assert slot.final(25) == final(slot)
+
+
 def test_a_slot_is_cleared_for_its_next_request(table: ReadingsTable) -> None:
     first = acquire(table)
     readings = worker(table, first)
