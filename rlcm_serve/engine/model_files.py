@@ -98,6 +98,7 @@ def digest_probe(folder: Path) -> str:
 class ModelFiles:
     """A model's folder and the folder of its probe, read without loading any weights.
 
+    `generation` is the generation config; without one, the ends of text in the configuration.
     `familiarity` is the configuration of `familiarity/` in the model's folder; None without one.
     """
 
@@ -125,10 +126,11 @@ class ModelFiles:
             raise ModelRefused(f"{folder} holds no config.json, so it is not a model folder")
         generation = folder / "generation_config.json"
         probe = folder / PROBE_FOLDER if probe_folder is None else probe_folder
+        config = read_json(folder / "config.json")
         files = cls(
             folder=folder,
-            config=read_json(folder / "config.json"),
-            generation=read_json(generation) if generation.is_file() else {},
+            config=config,
+            generation=read_json(generation) if generation.is_file() else _ends_of(config),
             probe=read_probe(probe) if probe.is_dir() or probe_folder else None,
             probe_folder=probe.absolute(),
             familiarity=FamiliarityConfig.load(folder / FAMILIARITY_FOLDER)
@@ -241,6 +243,13 @@ class ModelFiles:
             return ""
         folder = self.folder / FAMILIARITY_FOLDER
         return digest_files([folder / name for name in FAMILIARITY_FILES], self.folder)
+
+
+def _ends_of(config: dict[str, Any]) -> dict[str, Any]:
+    """What vLLM takes from the configuration of a model without a generation config."""
+    named = (part.get("eos_token_id") for part in (config, config.get("text_config") or {}))
+    ends = next((one for one in named if one is not None), None)
+    return {} if ends is None else {"eos_token_id": ends}
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:

@@ -3,14 +3,15 @@ import json
 import shutil
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, models
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
-from rlcm_serve.core import Message, Role
+from rlcm_serve.core import Budget, Message, Role
 from rlcm_serve.engine.model_files import (
     EMBEDDED_MODEL,
     WARM_START,
@@ -25,7 +26,7 @@ from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.errors import ModelRefused
 from tests.rlcm_serve.engine.thinking.families import FAMILIES
 
-CONFIG = {"architectures": ["Qwen3ForCausalLM"], "vocab_size": 96, "hidden_size": 4}
+CONFIG: dict[str, Any] = {"architectures": ["Qwen3ForCausalLM"], "vocab_size": 96, "hidden_size": 4}
 
 
 @pytest.fixture
@@ -104,6 +105,41 @@ def test_what_is_missing_beside_the_model_is_none(folder: Path) -> None:
     assert files.probe_digest() == ""
     assert files.generation == {}
     assert (files.architecture, files.vocabulary) == ("Qwen3ForCausalLM", 96)
+
+
+@pytest.mark.parametrize(
+    ("config", "generation", "ends"),
+    [
+        ({"eos_token_id": [5, 3]}, None, [5, 3]),
+        ({"eos_token_id": None, "text_config": {"eos_token_id": 7}}, None, 7),
+        ({"eos_token_id": 0, "text_config": {"eos_token_id": 7}}, None, 0),
+        ({"eos_token_id": None, "text_config": None}, None, None),
+        ({"eos_token_id": 5}, {}, None),
+        ({"eos_token_id": 5}, {"eos_token_id": 4}, 4),
+    ],
+)
+def test_without_a_generation_config_a_text_ends_as_the_configuration_says(
+    folder: Path, config: dict[str, Any], generation: dict[str, Any] | None, ends: object
+) -> None:
+    """As transformers makes one of the configuration, for vLLM."""
+    (folder / "config.json").write_text(json.dumps(CONFIG | config))
+    if generation is not None:
+        (folder / "generation_config.json").write_text(json.dumps(generation))
+    assert ModelFiles.read(folder).generation.get("eos_token_id") == ends
+    if generation is None:
+        assert GenerationConfig.from_model_config(CONFIG | config).eos_token_id == ends
+
+
+def test_such_an_end_is_no_part_of_a_rollout(tmp_path: Path) -> None:
+    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+    for name in names:
+        shutil.copy(EMBEDDED_MODEL / name, tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"eos_token_id": [0, 2]}))
+    text = ModelText(ModelFiles.read(tmp_path), load_tokenizer(tmp_path), thinking="none")
+    ids = text.tokenizer.encode("It is 3.", add_special_tokens=False)
+    rollout = text.rollout([*ids, 0], 0, Budget(thinking=99, answer=9))
+    assert (rollout.tokens, rollout.answer_text) == (tuple(ids), "It is 3.")
 
 
 def test_a_model_of_several_modalities_keeps_its_language_model_apart(folder: Path) -> None:
