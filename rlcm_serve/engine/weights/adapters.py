@@ -23,6 +23,8 @@ RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 _PREFIX = "base_model.model."
 """PEFT's, before the name of a module."""
+_EMBEDDING = "embedding_"
+"""PEFT's, before the A and B of embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,10 @@ def require_match(adapter: Adapter, model: Path) -> None:
         shape = weights.get(f"{module}.weight", ())
         if len(shape) != 2 or len(matrix) != 2:
             continue
-        at = 1 if rest.startswith("A") else 0
-        found, wanted = matrix[at], shape[at]
+        kind = rest.removeprefix(_EMBEDDING)
+        at = 1 if kind.startswith("A") else 0
+        # Embeddings have a row for what is read, a token, where other weights have a column.
+        found, wanted = matrix[at], shape[at if kind == rest else 1 - at]
         if found != wanted:
             raise ModelRefused(
                 f"the adapter {adapter.folder} is for another model: its {name} is for size "

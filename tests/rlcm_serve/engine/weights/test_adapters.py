@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,36 @@ def test_an_adapter_of_another_model_is_refused(
     else:
         with pytest.raises(ModelRefused, match=why):
             require_match(adapter, EMBEDDED_MODEL)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "states", "why"),
+    [
+        (512, 160, None),
+        (
+            500,
+            160,
+            r"lora_embedding_A is for size 500, but this model's .*embed_tokens has size 512",
+        ),
+        (
+            512,
+            128,
+            r"lora_embedding_B is for size 128, but this model's .*embed_tokens has size 160",
+        ),
+    ],
+)
+def test_matrices_of_the_embeddings_have_the_sizes_of_the_other_axes(
+    tmp_path: Path, tokens: int, states: int, why: str | None
+) -> None:
+    folder = write(tmp_path)
+    module = "base_model.model.model.embed_tokens"
+    saved = {
+        f"{module}.lora_embedding_A": torch.ones(4, tokens),
+        f"{module}.lora_embedding_B": torch.ones(states, 4),
+    }
+    save_file(saved, folder / "adapter_model.safetensors")
+    with nullcontext() if why is None else pytest.raises(ModelRefused, match=why):
+        require_match(Adapter.read(folder), EMBEDDED_MODEL)
 
 
 def test_a_weight_that_vllm_would_pass_over_is_refused(tmp_path: Path) -> None:
