@@ -262,11 +262,11 @@ def keyed(
 
     Args:
         check: `require_solve` or `require_admin`.
-        statuses: of error responses, besides 400, 401, 403, 421, 500 and 503 (the keys cannot be
-            read).
+        statuses: of error responses, besides 400, 401, 403, 421, 422 (a parameter or a body that
+            the route does not take), 500 and 503 (the keys cannot be read).
         responses: those that are no errors, if they need a description.
     """
-    errors = documented(*sorted({400, 401, 403, 421, 500, 503, *statuses}))
+    errors = documented(*sorted({400, 401, 403, 421, 422, 500, 503, *statuses}))
     return {"dependencies": [Security(check)], "responses": (responses or {}) | errors}
 
 

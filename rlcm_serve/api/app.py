@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
@@ -28,6 +28,7 @@ from rlcm_serve.api.routes import (
     status,
 )
 from rlcm_serve.api.routes.openai import chat, models, responses
+from rlcm_serve.api.routes.parameters import require_known
 from rlcm_serve.api.server.browsers import BrowserMiddleware
 from rlcm_serve.api.server.draining import DrainingMiddleware
 from rlcm_serve.api.server.middleware import ObservingMiddleware
@@ -119,6 +120,7 @@ def create_app(
         redoc_url=None,
         # Behind a proxy, a redirect could lead a client out of TLS, together with its key.
         redirect_slashes=False,
+        dependencies=[Depends(require_known)],
     )
     app.state.context = context
 

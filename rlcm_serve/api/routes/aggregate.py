@@ -60,7 +60,7 @@ _RESPONSE: dict[int | str, dict[str, Any]] = {
     "/aggregate",
     response_model=AggregateResponse,
     openapi_extra=_REQUEST,
-    **keyed(require_solve, 408, 413, 415, 422, 429, 503, 504, responses=_RESPONSE),
+    **keyed(require_solve, 408, 413, 415, 429, 503, 504, responses=_RESPONSE),
 )
 async def post_aggregate(
     request: Request,

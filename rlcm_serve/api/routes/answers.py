@@ -25,7 +25,7 @@ AnswerId = Annotated[
 ]
 
 
-@router.get("/answers/{id}", response_model=AnswerRecord, **keyed(require_solve, 404, 422))
+@router.get("/answers/{id}", response_model=AnswerRecord, **keyed(require_solve, 404))
 async def read_answer(id_: AnswerId, context: ContextOfApp, caller: MaySolve) -> Response:
     """Returns the record of an answer, to the key that asked and to `admin` keys."""
     if context.evidence is None:

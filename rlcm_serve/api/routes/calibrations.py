@@ -65,7 +65,7 @@ _TRACES: dict[int | str, dict[str, Any]] = {
     "/calibrations",
     status_code=202,
     openapi_extra=_PROBLEMS,
-    **keyed(require_admin, 404, 408, 409, 413, 415, 422, 503),
+    **keyed(require_admin, 404, 408, 409, 413, 415, 503),
 )
 async def post_calibration(
     request: Request,
@@ -110,7 +110,7 @@ async def list_calibrations(context: ContextOfApp, caller: MaySolve) -> Calibrat
     )
 
 
-@router.get("/calibrations/{id}", **keyed(require_solve, 404, 409, 422, 503))
+@router.get("/calibrations/{id}", **keyed(require_solve, 404, 409, 503))
 async def read_calibration(id_: JobId, context: ContextOfApp, caller: MaySolve) -> CalibrationBody:
     """Returns a calibration job: its progress, log and result."""
     return await _body(context, await context.jobs.get(id_, caller))
@@ -119,7 +119,7 @@ async def read_calibration(id_: JobId, context: ContextOfApp, caller: MaySolve) 
 @router.get(
     "/calibrations/{id}/events",
     response_class=Response,
-    **keyed(require_solve, 404, 409, 422, 503, responses=_STREAM),
+    **keyed(require_solve, 404, 409, 503, responses=_STREAM),
 )
 async def watch_calibration(id_: JobId, context: ContextOfApp, caller: MaySolve) -> Response:
     """Streams the state of a job, now and whenever it changes, until the job ends."""
@@ -131,7 +131,7 @@ async def watch_calibration(id_: JobId, context: ContextOfApp, caller: MaySolve)
 @router.get(
     "/calibrations/{id}/traces",
     response_class=Response,
-    **keyed(require_admin, 404, 409, 422, 503, responses=_TRACES),
+    **keyed(require_admin, 404, 409, 503, responses=_TRACES),
 )
 async def read_traces(id_: JobId, context: ContextOfApp) -> Response:
     """Returns the traces that a job recorded, once recording is complete."""
@@ -140,7 +140,7 @@ async def read_traces(id_: JobId, context: ContextOfApp) -> Response:
     return Response(content, media_type=PARQUET, headers={"Content-Disposition": name})
 
 
-@router.delete("/calibrations/{id}", **keyed(require_admin, 404, 409, 422, 503))
+@router.delete("/calibrations/{id}", **keyed(require_admin, 404, 409, 503))
 async def delete_calibration(id_: JobId, context: ContextOfApp) -> CalibrationBody:
     """Cancels an unfinished job and deletes its problems and recordings.
 

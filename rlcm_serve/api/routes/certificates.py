@@ -90,7 +90,7 @@ async def list_certificates(context: ContextOfApp) -> CertificateList:
 @router.get(
     "/certificates/{id}",
     response_class=JSONResponse,
-    **keyed(require_solve, 404, 422, responses=_WHOLE),
+    **keyed(require_solve, 404, responses=_WHOLE),
 )
 async def read_certificate(id_: CertificateOfPath, context: ContextOfApp) -> Response:
     """Returns a complete certificate, as `rlcm fit` saves it and `rlcm verify` reads it."""
@@ -98,9 +98,7 @@ async def read_certificate(id_: CertificateOfPath, context: ContextOfApp) -> Res
     return JSONResponse(certificate.to_json())
 
 
-@router.get(
-    "/certificates/{id}/report", response_model=ReportBody, **keyed(require_solve, 404, 422)
-)
+@router.get("/certificates/{id}/report", response_model=ReportBody, **keyed(require_solve, 404))
 @router.get(  # its name up to release 0.1
     "/certificates/{id}/exhibit",
     include_in_schema=False,
@@ -125,7 +123,7 @@ async def read_report_data(id_: CertificateOfPath, context: ContextOfApp) -> Res
     "/certificates",
     status_code=201,
     openapi_extra=_UPLOAD,
-    **keyed(require_admin, 408, 413, 415, 422, 503),
+    **keyed(require_admin, 408, 413, 415, 503),
 )
 async def upload_certificate(
     request: Request, response: Response, context: ContextOfApp
@@ -163,7 +161,7 @@ async def upload_certificate(
     return await _body(context, certificate.id)
 
 
-@router.post("/certificates/{id}/activate", **keyed(require_admin, 404, 409, 422, 503))
+@router.post("/certificates/{id}/activate", **keyed(require_admin, 404, 409, 503))
 async def activate_certificate(
     id_: CertificateOfPath,
     context: ContextOfApp,
@@ -191,7 +189,7 @@ async def activate_certificate(
     return ActivationBody(**dict(body), activated=not dry_run, rehearsal=rehearsal)
 
 
-@router.post("/certificates/{id}/deactivate", **keyed(require_admin, 404, 409, 422, 503))
+@router.post("/certificates/{id}/deactivate", **keyed(require_admin, 404, 409, 503))
 async def deactivate_certificate(id_: CertificateOfPath, context: ContextOfApp) -> CertificateBody:
     """Deactivates a certificate. A certificate shipped with the model takes over, if any."""
     await deactivate(context.certificates, context.service, id_)

@@ -51,7 +51,7 @@ _REQUEST: dict[str, Any] = {
     "/feedback",
     response_model=FeedbackResponse,
     openapi_extra=_REQUEST,
-    **keyed(require_label, 404, 408, 413, 415, 422, 429),
+    **keyed(require_label, 404, 408, 413, 415, 429),
 )
 async def post_feedback(
     request: Request, context: ContextOfApp, caller: MayLabel
@@ -71,7 +71,7 @@ async def post_feedback(
     return await take_labels(context, caller, items)
 
 
-@router.get("/audit", response_model=AuditResponse, **keyed(require_label, 404, 422))
+@router.get("/audit", response_model=AuditResponse, **keyed(require_label, 404))
 async def read_audit(
     context: ContextOfApp,
     caller: MayLabel,

@@ -37,7 +37,7 @@ async def read_monitoring(context: ContextOfApp) -> MonitoringBody:
     return await asyncio.to_thread(monitoring_body, context, figures)
 
 
-@router.get("/answers", **keyed(require_metrics, 404, 422))
+@router.get("/answers", **keyed(require_metrics, 404))
 async def read_answers(
     context: ContextOfApp,
     caller: MayReadMetrics,
@@ -90,7 +90,7 @@ async def read_answers(
     )
 
 
-@router.post("/certificates/{id}/restore", **keyed(require_admin, 404, 409, 422))
+@router.post("/certificates/{id}/restore", **keyed(require_admin, 404, 409))
 async def restore_certificate(
     id_: CertificateOfPath, context: ContextOfApp, caller: MayAdminister
 ) -> MonitoringBody:

@@ -30,13 +30,13 @@ async def list_rehearsals(context: ContextOfApp) -> RehearsalsBody:
     return RehearsalsBody(rehearsals=[one for one in found if one is not None])
 
 
-@router.get("/certificates/{id}/rehearsal", **keyed(require_metrics, 404, 422))
+@router.get("/certificates/{id}/rehearsal", **keyed(require_metrics, 404))
 async def read_rehearsal(id_: CertificateOfPath, context: ContextOfApp) -> RehearsalBody:
     """Returns what a rehearsed certificate would have saved, answered and lost."""
     return await _body(context, id_)
 
 
-@router.post("/certificates/{id}/rehearsal", **keyed(require_admin, 404, 409, 422, 503))
+@router.post("/certificates/{id}/rehearsal", **keyed(require_admin, 404, 409, 503))
 async def start_rehearsal(
     id_: CertificateOfPath, context: ContextOfApp, caller: MayAdminister
 ) -> RehearsalBody:
@@ -48,7 +48,7 @@ async def start_rehearsal(
     return await _body(context, id_)
 
 
-@router.delete("/certificates/{id}/rehearsal", **keyed(require_admin, 404, 422, 503))
+@router.delete("/certificates/{id}/rehearsal", **keyed(require_admin, 404, 503))
 async def stop_rehearsal(id_: CertificateOfPath, context: ContextOfApp) -> RehearsalBody:
     """Ends a rehearsal. Its figures stay."""
     await _rehearsals(context).stop(id_)
