@@ -9,6 +9,7 @@ import pytest
 
 from rlcm_serve.api.beside_vllm.plugin import ServerKeys, settings_beside
 from rlcm_serve.errors import AccessDenied, SettingsRefused
+from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.caller import Scope
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.command_line import Rlcm
@@ -72,6 +73,18 @@ async def test_vllms_keys_may_ask_and_ours_keep_their_scopes(tmp_path: Path) -> 
         with pytest.raises(AccessDenied):
             await keys.caller_of(wrong)
     await keys.close()
+    database.close()
+
+
+async def test_a_key_keeps_its_records_wherever_it_stands_among_the_others(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/rlcm.db")
+    before, after = ServerKeys(database, ["alice", "bob"]), ServerKeys(database, ["bob", "carol"])
+    alice, bob = await before.caller_of("alice"), await before.caller_of("bob")
+    assert await after.caller_of("bob") == bob
+    assert not (await after.caller_of("carol")).sees(bob.key_id)
+    assert not bob.sees(alice.key_id)
+    assert bob.key_id == "vllm-81b637d8fcd", "the begin of its SHA-256"
+    assert len(bob.key_id) <= AnswerRow.key_id.type.length
     database.close()
 
 
