@@ -87,7 +87,7 @@ class Service:
             await self._take_certificates()
         except Exception as error:
             self._failed = True
-            self.enter(f"failed to start: {error}")
+            self.enter(f"failed to start: {_told(error)}")
             _log.error("the service failed to start: %s", error)
             raise
         self._supervisor = asyncio.create_task(self._supervise())
@@ -114,7 +114,7 @@ class Service:
                 await self._take_certificates()
             except DatabaseRefused as error:
                 _log.error("the engine runs, and waits for the database: %s", error)
-                self.enter(f"waiting for the database: {error}")
+                self.enter(f"waiting for the database: {_told(error)}")
             else:
                 return
             await self._restart_policy.sleep(self._restart_policy.wait(failed))
@@ -155,7 +155,7 @@ class Service:
             return f"nobody knows why: {error!r}"
 
     async def _start_again(self, failed: int) -> str | None:
-        """Makes one attempt; returns the error message if it failed."""
+        """Makes one attempt; returns what callers are told of its error if it failed."""
         wait = self._restart_policy.wait(failed)
         attempt = f"attempt {failed + 1} of {self._restart_policy.attempts}"
         self._prefix = "restarting the engine: "
@@ -166,7 +166,7 @@ class Service:
             await self._take_certificates_once_there()
         except Exception as error:  # noqa: BLE001
             _log.error("%s to restart the engine failed: %s", attempt, error)
-            return str(error)
+            return _told(error)
         self.restarts += 1
         return None
 
@@ -285,6 +285,11 @@ class Service:
         """Sets the stage of a start; an engine may report its own stages here."""
         self.stage = self._prefix + stage
         self._on_stage(self.stage)
+
+
+def _told(error: Exception) -> str:
+    """What a stage says of an error. Anyone may read it at `/readyz`, so the details are logged."""
+    return error.public if isinstance(error, DatabaseRefused) else "the log says why"
 
 
 def _warn_of(guarantees: Guarantees) -> None:

@@ -202,7 +202,7 @@ async def test_every_state_of_the_engine_has_its_word(tmp_path: Path) -> None:
         await running.until_settled()
         found = await overview(running)
         assert found["engine"]["state"] == "failed"
-        assert "the scripted engine died" in found["engine"]["detail"]
+        assert found["engine"]["detail"] == "failed to start: the log says why"
 
 
 async def test_the_latest_jobs_are_told_of_with_their_last_lines(running: Running) -> None:

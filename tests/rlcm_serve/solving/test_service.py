@@ -26,6 +26,7 @@ from rlcm_serve.solving.service import Service
 from tests.rlcm_serve.scripted_engine import IDENTITY, ScriptedEngine, certificate
 
 QUESTION = Question("A dial shows 3. A up 4.", alpha=0.1)
+AWAY = DatabaseRefused("the database at db-7.internal is away", "the database is away")
 CERTIFICATE = certificate({0.1: ExitPolicy(lambda_high=0.9)})
 
 
@@ -179,7 +180,7 @@ async def test_attempts_wait_longer_and_longer_and_end(engine: MortalEngine) -> 
         engine.trouble = [ModelRefused("no config.json")] * 7
         kill(engine, time)
         assert await stages.until("given up") == (
-            "the engine is given up after 7 attempts in a row (no config.json)"
+            "the engine is given up after 7 attempts in a row (the log says why)"
         )
         assert time.waits == [1, 2, 4, 8, 16, 30, 30]
         assert engine.starts == 8
@@ -203,18 +204,21 @@ async def test_an_attempt_may_fail_for_the_certificates(engine: MortalEngine) ->
         assert service.restarts == 1
 
 
-async def test_an_engine_stays_while_the_database_is_away(engine: MortalEngine) -> None:
+async def test_an_engine_stays_while_the_database_is_away(
+    engine: MortalEngine, caplog: pytest.LogCaptureFixture
+) -> None:
     time = Time()
     async with running(engine, time, attempts=3) as (_, stages):
-        stages.trouble = [DatabaseRefused("PostgreSQL is away")] * 20
+        stages.trouble = [AWAY] * 20
         kill(engine, time)
         assert await stages.until("waiting") == (
-            "restarting the engine: waiting for the database: PostgreSQL is away"
-        )
+            "restarting the engine: waiting for the database: the database is away"
+        ), "anyone may read it"
+        assert "db-7.internal" in caplog.text
         await stages.until("ready")
         assert engine.starts == 2
         assert time.waits == [1, 1, 2, 4, 8, 16, *[30] * 15]
-        stages.trouble = [DatabaseRefused("PostgreSQL is away")] * 20
+        stages.trouble = [AWAY] * 20
         kill(engine, time)
         await stages.until("waiting")
         engine.kill()
@@ -294,12 +298,19 @@ async def test_nothing_is_started_again_once_the_service_stops(engine: MortalEng
         assert service.stage == "stopped"
 
 
-async def test_a_first_start_that_fails_is_final(engine: MortalEngine) -> None:
-    engine.trouble = [EngineDead("no memory")]
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(EngineDead("no /srv/model"), "the log says why"), (AWAY, "the database is away")],
+)
+async def test_a_first_start_that_fails_is_final(
+    engine: MortalEngine, caplog: pytest.LogCaptureFixture, error: Exception, told: str
+) -> None:
+    engine.trouble = [error]
     service = Service(engine)
-    with pytest.raises(EngineDead, match="no memory"):
+    with pytest.raises(type(error), match=str(error)):
         await service.start()
-    with pytest.raises(EngineDead, match="failed to start: no memory"):
+    assert str(error) in caplog.text
+    with pytest.raises(EngineDead, match=f"^failed to start: {told}$"):
         await service.check_health()
     with pytest.raises(NotReady):
         _ = service.guarantees
