@@ -28,7 +28,6 @@ class SeenShadow:
         ended: when it ended, Unix time; None if it has not.
         disagrees: whether the full budget gives another answer; None if the run gave no result.
         full_right: whether that answer is right; None if no label tells.
-        gradable: whether it can still be graded, with a reference that is stored.
     """
 
     share: float
@@ -37,7 +36,6 @@ class SeenShadow:
     ended: float | None
     disagrees: bool | None
     full_right: bool | None
-    gradable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,11 @@ class RegretLosses:
         return answer.audited and answer.shadow is not None and answer.shadow.drawn
 
     def waits(self, answer: SeenAnswer, now: float) -> bool:
-        """Until the run has ended, and then for the label of an answer that differs."""
+        """Until the run has ended, and then for the label of an answer that differs.
+
+        One that says only that the given answer is not right leaves open whether the full budget's
+        is: a reference is graded later, and a later label may say it.
+        """
         if not self.drawn(answer) or self.share(answer) <= 0:
             return False
         if _is_running(answer, now):
@@ -168,8 +170,7 @@ class RegretLosses:
         shadow = answer.shadow
         if shadow is None or not shadow.disagrees or now > answer.due + GRACE:
             return False
-        ungraded = shadow.full_right is None and shadow.gradable and not answer.right
-        return answer.labelled is None or ungraded
+        return answer.labelled is None or (shadow.full_right is None and not answer.right)
 
     def loss(self, answer: SeenAnswer) -> Lost:
         """By the run, and by the labels that came in time."""

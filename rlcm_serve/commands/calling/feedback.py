@@ -133,7 +133,7 @@ def waiting_table(answers: list[dict[str, Any]]) -> Table:
             "due": one["due"][:16].replace("T", " ") + level,
             "question": one["question"],
             "answer": _none(one) if one.get("abstained") else one["answer"],
-            "full budget": one.get("full_budget_answer"),
+            "full budget": one.get("full_budget_answer") or _full_budget(one),
         }
         for title, value in rows.items():
             if value:
@@ -146,6 +146,14 @@ def _none(one: dict[str, Any]) -> str:
     """What to send where there is no answer."""
     tells = one.get("full_budget_differs") and not one["question"]
     return f"none: send {'full_budget_right' if tells else 'the reference'}"
+
+
+def _full_budget(one: dict[str, Any]) -> str | None:
+    """What is known of the full budget's answer, where its text is not."""
+    differs = one.get("full_budget_differs")
+    if differs is None:
+        return None
+    return "another answer; under regret also send full_budget_right" if differs else "the same"
 
 
 def _opened(file: Path) -> AbstractContextManager[IO[bytes]]:

@@ -195,16 +195,19 @@ class StoredAnswers:
         known = _last_labels(session, rows.values())
         for label in labels:
             row = rows.get(label.id)
-            if row is not None and label.trusted and label.full_right is not None:
-                note_full_right(session, label.id, label.full_right)
             if row is None:
                 done.unknown.append(label.id)
                 continue
+            is_news = (
+                label.trusted
+                and label.full_right is not None
+                and note_full_right(session, label.id, label.full_right)
+            )
             last = row.sequence, label.trusted
             new = self._label_row(row, label, now)
             number, reference = known.get(last, (0, None))
             is_corrected = new.reference is not None and new.reference != reference
-            if not _says_more(row, label, again=is_corrected):
+            if not _says_more(row, label, again=is_corrected or is_news):
                 done.unchanged += 1
             elif number >= MOST_LABELS:
                 done.refused.append(label.id)
@@ -320,7 +323,9 @@ def _last_labels(
 
 
 def _says_more(row: AnswerRow, label: Label, *, again: bool) -> bool:
-    """Whether a label changes what is known; `again` says that its reference is a new one."""
+    """Whether a label changes what is known; `again` says that its reference
+    is a new one, or what it says of the full budget's answer.
+    """
     if not row.answered:
         is_first = label.full_right is not None and row.labelled is None
         return label.trusted and (again or is_first)

@@ -6,27 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Select, and_, select
+from sqlalchemy import Select, select
 
 from rlcm_serve.monitoring.advance import Monitor
 from rlcm_serve.monitoring.losses import SeenAnswer, SeenShadow
 from rlcm_serve.monitoring.records import MonitorKind
-from rlcm_serve.store.answers.table import AnswerRow, LabelRow
+from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.shadows.table import ShadowRow
 
 _NAMES = [name for name in SeenAnswer.__slots__ if name != "shadow"]
 _ANSWER = [getattr(AnswerRow, name) for name in _NAMES]
-_RUN = [getattr(ShadowRow, name) for name in SeenShadow.__slots__ if name != "gradable"]
-_GRADABLE = and_(
-    ShadowRow.full_answer.is_not(None),
-    select(LabelRow.number)
-    .where(
-        LabelRow.sequence == AnswerRow.sequence, LabelRow.reference.is_not(None), LabelRow.trusted
-    )
-    .exists(),
-)
 
-SHADOW_COLUMNS = (*_RUN, _GRADABLE)
+SHADOW_COLUMNS = tuple(getattr(ShadowRow, name) for name in SeenShadow.__slots__)
 """What a query reads of shadow runs, joined to their answers; it is for `seen_shadow`."""
 
 

@@ -106,7 +106,7 @@ class StoredShadows:
     def grade(self, id_: str, right: bool | None) -> None:
         """Stores whether a full-budget answer is right; None if it cannot be graded.
 
-        Then it loses its text, so that nothing waits for it. If a label or another process was
+        Then it loses its text, so that no process tries again. If a label or another process was
         faster, nothing changes.
         """
         values = {"full_answer": None} if right is None else {"full_right": right}

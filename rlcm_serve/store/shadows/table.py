@@ -62,6 +62,12 @@ class ShadowCountsRow(Base):
     disagree: Mapped[int] = mapped_column(BigInteger)
 
 
-def note_full_right(session: Session, id_: str, right: bool) -> None:
-    """Stores what a label says of the full budget's answer, if there is one."""
-    session.execute(update(ShadowRow).where(ShadowRow.id == id_).values(full_right=right))
+def note_full_right(session: Session, id_: str, right: bool) -> bool:
+    """Stores what a label says of the full budget's answer, if there is one.
+
+    Returns:
+        Whether it was not known, or known otherwise.
+    """
+    is_news = ShadowRow.id == id_, ShadowRow.full_right.is_distinct_from(right)
+    noted = update(ShadowRow).where(*is_news).values(full_right=right).returning(ShadowRow.id)
+    return session.scalar(noted) is not None

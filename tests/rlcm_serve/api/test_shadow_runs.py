@@ -195,6 +195,26 @@ async def test_regret_is_tested_where_the_full_budget_gives_another_answer(tmp_p
     assert test["risk"] == pytest.approx(1 / 4)  # the second alone
 
 
+async def test_the_test_waits_for_what_a_label_leaves_open(tmp_path: Path) -> None:
+    """A wrong answer is no loss unless the full budget's is right: a later label may say so."""
+    kept = settings(tmp_path, audit_share=1)
+    certificates = [certified(tmp_path, "regret")]
+    async with serving(EARLY, OTHER, EARLY, SAME, certificates=certificates, settings=kept) as one:
+        id_ = (await one.solve(problem="Dial 1?", risk="regret")).json()["id"]
+        await until(one, disagree=1)
+        await one.solve(problem="Dial 2?", risk="regret")
+        await until(one, agree=1)
+        wrong = {"id": id_, "right": False}
+        await one.client.post("/feedback", json={"answers": [wrong]})
+        await asyncio.sleep(0.5)  # ten looks of the test
+        assert (await level(one))["test"]["answers"] == 0, "neither skipped nor overtaken"
+        later = {"answers": [wrong | {"full_budget_right": True}]}
+        said = (await one.client.post("/feedback", json=later)).json()
+        test = await until(one, "test", answers=2, labels=2)
+    assert (said["corrected"], said["unchanged"]) == (1, 0)
+    assert test["risk"] == 0.5
+
+
 @pytest.mark.parametrize("texts", [True, False])
 async def test_what_waits_for_a_label_is_listed_with_the_answer_of_the_full_budget(
     tmp_path: Path, texts: bool

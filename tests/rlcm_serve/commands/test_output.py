@@ -146,8 +146,13 @@ def test_findings_of_a_model_fit_eighty_columns(
 @pytest.mark.parametrize("full", ["12", None])
 def test_answers_that_wait_for_a_label_fit_eighty_columns_with_whole_ids(full: str | None) -> None:
     question = "A shelf [b]has[/b] 14 books. " * 9
-    given = AuditItem.example(question=question, full_budget_answer=full)
-    other = AuditItem.example(question=None, answer=None, alpha=None, full_budget_answer=None)
+    differs = None if full is None else True
+    given = AuditItem.example(
+        question=question, full_budget_answer=full, full_budget_differs=differs
+    )
+    other = AuditItem.example(
+        question=None, answer=None, alpha=None, full_budget_answer=None, full_budget_differs=None
+    )
     console = Console(width=80)
     with console.capture() as captured:
         console.print(waiting_table([given, other]))
@@ -157,6 +162,23 @@ def test_answers_that_wait_for_a_label_fit_eighty_columns_with_whole_ids(full: s
     assert "[b]has[/b]" in out
     assert ("full budget" in out) is (full is not None)
     assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("differs", "said"),
+    [(True, "another answer; under regret also send full_budget_right"), (False, "the same")],
+)
+def test_without_texts_a_waiting_answer_says_whether_the_full_budget_differs(
+    differs: bool, said: str
+) -> None:
+    given = AuditItem.example(
+        question=None, answer=None, full_budget_answer=None, full_budget_differs=differs
+    )
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(waiting_table([given]))
+    (line,) = (line for line in captured.get().splitlines() if line.startswith("full budget"))
+    assert line.removeprefix("full budget").strip() == said
 
 
 def test_a_comparison_fits_eighty_columns() -> None:

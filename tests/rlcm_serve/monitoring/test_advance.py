@@ -122,7 +122,7 @@ def test_an_alarm_says_what_it_saw() -> None:
 
 def test_an_alarm_says_what_is_lost_under_its_risk() -> None:
     """Under `regret`, most of what is counted has no label, and no wrong answer is a loss."""
-    run = SeenShadow(1.0, True, DUE, 50.0, False, None, False)
+    run = SeenShadow(1.0, True, DUE, 50.0, False, None)
     worse = replace(run, disagrees=True, full_right=True)
     answers = [
         seen(number, False if number % 2 else None, audit_share=1.0, shadow=shadow)

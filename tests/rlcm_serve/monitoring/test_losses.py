@@ -23,10 +23,9 @@ def seen(
     disagrees: bool | None = True,
     right: bool | None = False,
     full_right: bool | None = None,
-    gradable: bool = False,
     ended: bool = True,
 ) -> SeenAnswer:
-    run = SeenShadow(0.2, True, DUE, 50.0 if ended else None, disagrees, full_right, gradable)
+    run = SeenShadow(0.2, True, DUE, 50.0 if ended else None, disagrees, full_right)
     labelled = None if right is None else 60.0
     return SeenAnswer(1.0, 1, True, 0.9, True, 0.05, DUE, right, labelled, shadow=run)
 
@@ -52,9 +51,9 @@ def test_regret_waits_for_the_run_then_for_the_labels_that_it_needs() -> None:
         "agrees": (seen(disagrees=False, right=None), False),
         "differs": (seen(right=None), True),
         "given is right": (seen(right=True), False),
-        "can be graded": (seen(gradable=True), True),
-        "cannot be graded": (seen(), False),
-        "graded": (seen(gradable=True, full_right=True), False),
+        "given is wrong": (seen(), True),  # the full budget's answer may be right
+        "full is right": (seen(full_right=True), False),
+        "both are wrong": (seen(full_right=False), False),
     }
     assert {name: losses.waits(one, 100.0) for name, (one, _) in waits.items()} == {
         name: wanted for name, (_, wanted) in waits.items()
@@ -72,9 +71,8 @@ def test_regret_waits_for_the_label_of_a_full_answer_where_none_could_be_read() 
             replace(seen(disagrees=False, right=None), answered=False),
             False,
         ),
-        "can be graded": (replace(in_time, shadow=seen(gradable=True).shadow), True),
+        "a reference alone": (in_time, True),
         "graded": (replace(in_time, shadow=seen(full_right=True).shadow), False),
-        "cannot be graded": (in_time, False),
     }
     assert {name: losses.waits(one, 100.0) for name, (one, _) in waits.items()} == {
         name: wanted for name, (_, wanted) in waits.items()

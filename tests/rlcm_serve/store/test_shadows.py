@@ -55,8 +55,8 @@ def shadows(database: Database) -> StoredShadows:
     return StoredShadows(database, texts=True)
 
 
-def test_a_reference_that_enters_no_test_is_not_waited_for(
-    database: Database, answers: StoredAnswers, shadows: StoredShadows
+def test_a_reference_that_enters_no_test_grades_no_answer(
+    answers: StoredAnswers, shadows: StoredShadows
 ) -> None:
     """Anybody may send one; only a trusted label lets the full budget's answer be graded."""
     answers.add([shadowed(1), shadowed(2)])
@@ -64,10 +64,27 @@ def test_a_reference_that_enters_no_test_is_not_waited_for(
     assert shadows.end(ended(2))
     answers.label([labelled(1, trusted=False), labelled(2, trusted=False)], ANYONE)
     answers.label([labelled(1, None), labelled(2)], ANYONE)
-    ((one, two),) = StoredMonitors(database).unseen([REGRET], 1e9)
-    losses = RegretLosses()
-    assert (losses.waits(one, 2.0), losses.waits(two, 2.0)) == (False, True)
     assert [each.id for each in shadows.ungraded(["default"])] == [answer(2).id]
+
+
+def test_a_label_may_say_later_whether_the_full_budget_is_right(
+    database: Database, answers: StoredAnswers, shadows: StoredShadows
+) -> None:
+    """Until then, and at most until its deadline, the answer waits: nothing counts in its place."""
+    answers.add([shadowed(1)])
+    assert shadows.end(ended(1))
+    answers.label([labelled(1, None)], ANYONE)
+    ((seen,),) = StoredMonitors(database).unseen([REGRET], 1e9)
+    assert RegretLosses().waits(seen, seen.due)
+    later = replace(labelled(1, None), full_right=True)
+    done = answers.label([later], ANYONE)
+    assert (done.labelled, done.corrected, done.unchanged) == (0, 1, 0)
+    assert answers.label([later], ANYONE).unchanged == 1
+    ((seen,),) = StoredMonitors(database).unseen([REGRET], 1e9)
+    assert (RegretLosses().waits(seen, seen.due), RegretLosses().loss(seen)) == (
+        False,
+        (1.0, False),
+    )
 
 
 def test_any_answer_of_the_full_budget_can_be_stored(
