@@ -190,6 +190,10 @@ def test_from_a_new_key_to_a_verified_signature(rlcm: Rlcm) -> None:
     status, _, err = rlcm("verify c.json")
     assert status == 2
     assert "give traces, or --public-key" in err
+    status, out, err = rlcm("verify c.json t.parquet --signature c.dsse.json")
+    assert (status, out) == (1, ""), "nothing would check it"
+    assert "--signature is c.dsse.json" in err
+    assert "give --public-key" in err
 
 
 def test_a_signature_file_is_not_taken_for_a_certificate(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from rlcm_serve.commands.certificates.options import (
     traces_of,
 )
 from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from calibration import Certificate
@@ -59,6 +60,12 @@ def verify(
 
     if traces is None and not public_key:
         raise typer.BadParameter("give traces, or --public-key to check the signature alone")
+    if signature is not None and not public_key:
+        raise RequestRefused(
+            "signature",
+            f"--signature is {signature}, and there is no key to check it with: give --public-key "
+            "FILE too, or leave it out",
+        )
     loaded = Certificate.load(certificate)
     signer = _signer(loaded, certificate, signature, public_key) if public_key else None
     if not as_json:  # said before the differences, which take long
@@ -175,7 +182,6 @@ def replay(
 
 
 def _replay_live(loaded: Certificate, folder: Path, as_json: bool) -> None:
-    from rlcm_serve.errors import RequestRefused
     from rlcm_serve.evidence.live_replay import replay_records
 
     if not folder.is_dir():
