@@ -234,5 +234,6 @@ async def _jobs(context: Context, caller: Caller) -> tuple[list[JobNow], str | N
     except DatabaseRefused as error:
         report_unexpected(error)
         return [], document_of(error).detail
-    jobs = [CalibrationBody.from_job(job, context.jobs.seconds_left(job)) for job in latest]
-    return [JobNow.model_validate(job) for job in jobs], None
+    jobs = map(context.jobs.now, latest)
+    told = [CalibrationBody.from_job(job, context.jobs.seconds_left(job)) for job in jobs]
+    return [JobNow.model_validate(job) for job in told], None

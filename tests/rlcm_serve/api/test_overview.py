@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,16 @@ from calibration.certificate.report_data import ReportData
 from rlcm_serve.api import overview as overview_module
 from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.settings import Settings
+from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.store.calibrations import CalibrationStore
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.caller import Scope as AccessScope
 from rlcm_serve.store.job import CalibrationRequest
-from tests.rlcm_serve.api.serving import Running, serving, starting
+from tests.rlcm_serve.api.serving import PATIENCE, Running, serving, starting
 from tests.rlcm_serve.api.test_report_data import Fitted
 from tests.rlcm_serve.jobs.problem_engine import problems
-from tests.rlcm_serve.scripted_engine import Script, certificate
+from tests.rlcm_serve.scripted_engine import IDENTITY, Script, certificate
 
 pytestmark = pytest.mark.anyio
 
@@ -217,6 +219,17 @@ async def test_the_latest_jobs_are_told_of_with_their_last_lines(running: Runnin
     assert [line["text"] for line in jobs[0]["log"]] == [
         f"line {line} of 11" for line in range(5, 15)
     ]
+
+
+async def test_a_job_that_waits_says_why(running: Running) -> None:
+    fitted_on = fingerprint_of(replace(IDENTITY, model="m1"))
+    store = running.context.jobs.store
+    store.create("cal_x", CalibrationRequest(), problems(60), None, None, fitted_on)
+    async with asyncio.timeout(PATIENCE):
+        while (job := (await running.client.get("/calibrations/cal_x")).json())["error"] is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    (told,) = (await overview(running))["jobs"]
+    assert (told["state"], told["error"]) == ("queued", job["error"])
 
 
 async def test_without_the_database_the_rest_is_told(
