@@ -154,7 +154,7 @@ class EvidenceLog:
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(_settle, written, error)
         with suppress(OSError):
-            chains.write_head(self._segment, self._sequence, self._previous, self._key)
+            self._close_segment()
         os.close(self._file)
         os.close(self._lock)
 
@@ -173,8 +173,8 @@ class EvidenceLog:
 
     def _write(self, batch: Sequence[Answered]) -> None:
         age = time.monotonic() - self._opened_at
-        if self._size >= self._segment_bytes or age >= SEGMENT_SECONDS:
-            chains.write_head(self._segment, self._sequence, self._previous, self._key)
+        if self._size and (self._size >= self._segment_bytes or age >= SEGMENT_SECONDS):
+            self._close_segment()
             full = self._file
             self._open_segment()
             os.close(full)
@@ -208,6 +208,14 @@ class EvidenceLog:
             raise
         self._size += len(content)
         self._sequence, self._previous = sequence, previous
+
+    def _close_segment(self) -> None:
+        """Writes the head of the open segment, unless it is empty: its first write has failed.
+
+        The head of an empty one would be for the record before it.
+        """
+        if self._size:
+            chains.write_head(self._segment, self._sequence, self._previous, self._key)
 
     def _open_segment(self) -> None:
         """Begins a segment. If it cannot be opened, the one before stays the open one.

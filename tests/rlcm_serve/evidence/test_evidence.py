@@ -21,7 +21,7 @@ from rlcm_serve.core import Question, Reading, Rollout, Sample, Solution
 from rlcm_serve.errors import EvidenceUnavailable
 from rlcm_serve.evidence import chains, lookup
 from rlcm_serve.evidence import verify as verifying
-from rlcm_serve.evidence.log import EvidenceLog
+from rlcm_serve.evidence.log import SEGMENT_SECONDS, EvidenceLog
 from rlcm_serve.evidence.records import NOTHING, Answered, new_id, sealed, time_in
 from rlcm_serve.evidence.verify import ChainReport, verify
 from rlcm_serve.signing import TrustedKeys, enveloped, load_signing_key, write_key_pair
@@ -451,6 +451,32 @@ async def test_a_full_disk_refuses_answers_and_breaks_nothing(
     assert (report.answers, report.incomplete) == (3, 0)
 
 
+@pytest.mark.parametrize("then", ["a day passes", "the service stops"])
+async def test_a_segment_that_got_no_record_gets_no_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """Such a head would be for the record before. Records behind it read as a broken chain."""
+    with closing(EvidenceLog(tmp_path, segment_bytes=1)) as log:
+        await keep(log, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", _full(log, os.write))
+            with pytest.raises(EvidenceUnavailable):  # the segment is opened, and stays empty
+                await log.keep(answered())
+        empty = chains.segments_of(log.chain)[-1]
+        assert not empty.stat().st_size
+        if then == "a day passes":
+            log._opened_at -= SEGMENT_SECONDS + 1
+            await keep(log, 1)
+            assert chains.segments_of(log.chain)[-1] == empty, "it is the open one still"
+        assert not chains.head_path(empty).exists()
+        whole(tmp_path)
+    (report,) = whole(tmp_path)
+    assert report.answers == 1 + (then == "a day passes")
+    assert chains.head_path(empty).exists() == (then == "a day passes")
+    EvidenceLog(tmp_path).close()
+    assert len(whole(tmp_path)) == 2
+
+
 @pytest.mark.parametrize("failing", ["open", "fsync"])
 async def test_answers_are_kept_again_after_a_segment_could_not_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
@@ -490,6 +516,17 @@ def _refusing(log: EvidenceLog, name: str) -> Any:
         return works(file, *others, **named)
 
     return refuse
+
+
+def _full(log: EvidenceLog, write: Any) -> Any:
+    """Writes no record, as a full disk."""
+
+    def full(file: int, content: Any) -> int:
+        if file == log._file:
+            raise OSError(errno.ENOSPC, "no space left")
+        return int(write(file, content))
+
+    return full
 
 
 def _torn(log: EvidenceLog, write: Any) -> Any:
