@@ -2,6 +2,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import openai
 import pytest
 from openai import AsyncOpenAI
@@ -9,10 +10,13 @@ from openai.types.chat import ChatCompletion
 
 from calibration import ExitPolicy
 from rlcm_serve.api.wire.openai import answer_text
+from rlcm_serve.api.wire.openai.asked import OpenAIRequest
+from rlcm_serve.api.wire.openai.chat.request import ChatRequest
+from rlcm_serve.api.wire.openai.responses.request import ResponseRequest
 from rlcm_serve.profiles.profile import Profile
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.api.openai_client import ASKED, client_of
-from tests.rlcm_serve.api.serving import Running, serving
+from tests.rlcm_serve.api.serving import PROBLEM, Running, serving
 from tests.rlcm_serve.scripted_engine import (
     BUDGET,
     FORCED_TOKENS,
@@ -295,6 +299,29 @@ async def test_what_asks_for_nothing_changes_nothing(
     completion = await client.chat.completions.create(**ASKED | harmless)
     assert completion.choices[0].message.content == r"It is \boxed{7}."
     assert rlcm_of(completion)["guarantee"] is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("chat/completions", ChatRequest), ("responses", ResponseRequest)]
+)
+async def test_clients_may_send_null_for_what_is_not_set(
+    ready: Running, path: str, kind: type[OpenAIRequest]
+) -> None:
+    given = ASKED if kind is ChatRequest else {"model": "scripted", "input": PROBLEM}
+    document = (await ready.client.get("/openapi.json")).json()
+    unset = {name: None for name, field in kind.model_fields.items() if not field.is_required()}
+    assert {"n_votes", "vote", "risk", "return_trace", "on_infeasible", "stop"} & unset.keys()
+    jsonschema.validate(
+        given | unset,
+        {"components": document["components"], "$ref": f"#/components/schemas/{kind.__name__}"},
+    )
+    answered = await ready.client.post(f"/v1/{path}", json=given | unset)
+    assert answered.status_code == 200, answered.text
+    assert answered.json()["rlcm"]["guarantee"] is not None
+    for field in given:  # what a request needs is needed
+        refused = await ready.client.post(f"/v1/{path}", json=given | {field: None})
+        assert refused.status_code == 400, field
+        assert refused.json()["error"]["param"] == field
 
 
 FUNCTION = {"name": "f", "parameters": {"type": "object"}}

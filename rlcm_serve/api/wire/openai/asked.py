@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from rlcm_serve.api.wire.base import Wire, described
 from rlcm_serve.api.wire.openai.ignored import IgnoredFields
@@ -25,6 +27,10 @@ ROLES = {
 _PLAIN_DELTAS = "not supported: deltas are not obfuscated; leave it out or give false"
 
 
+_ABOUT = ("title", "description", "default", "examples")
+"""What a schema says of a field, beside its values."""
+
+
 class StreamOptions(Wire):
     """Options of a streamed response."""
 
@@ -36,7 +42,8 @@ class StreamOptions(Wire):
 class OpenAIRequest(IgnoredFields, QuestionSettings):
     """A request whose last message is the question.
 
-    A subclass says how its interface names the parts of a conversation.
+    A subclass says how its interface names the parts of a conversation. Null is the default of
+    every field that need not be given: clients write so what is not set.
     """
 
     model: str = Field(min_length=1, examples=["embedded"])
@@ -47,6 +54,33 @@ class OpenAIRequest(IgnoredFields, QuestionSettings):
     return_trace: bool = Field(default=False, examples=[False])
     """Also return, under `rlcm`, what each sample thought and every confidence reading."""
     stream: Annotated[bool | None, described(STREAM_FLAG, False)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, asked: Any) -> Any:
+        if not isinstance(asked, dict):
+            return asked
+        unset = {name for name in cls._with_default() if asked.get(name, ...) is None}
+        return {name: value for name, value in asked.items() if name not in unset}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The schema, in which those fields may be null."""
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        properties = handler.resolve_ref_schema(schema)["properties"]
+        for name in cls._with_default():
+            field = properties[name]
+            about = {key: field.pop(key) for key in _ABOUT if key in field}
+            properties[name] = {"anyOf": [field, {"type": "null"}], **about}
+        return schema
+
+    @classmethod
+    def _with_default(cls) -> list[str]:
+        """The fields whose default is not null."""
+        fields = cls.model_fields.items()
+        return [name for name, one in fields if not one.is_required() and one.default is not None]
 
     @abstractmethod
     def to_messages(self) -> list[Message]:
