@@ -323,8 +323,9 @@ def _last_labels(
 
 
 def _says_more(row: AnswerRow, label: Label, *, again: bool) -> bool:
-    """Whether a label changes what is known; `again` says that its reference
-    is a new one, or what it says of the full budget's answer.
+    """Whether a label changes what is known.
+
+    `again` says that its reference is a new one, or what it says of the full budget's answer.
     """
     if not row.answered:
         is_first = label.full_right is not None and row.labelled is None
