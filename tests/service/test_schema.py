@@ -30,7 +30,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
     """Where a service listens that asks for keys, and a key that may do everything."""
     state = tmp_path_factory.mktemp("state")
     ONE.save(state / "one.json")
-    settings = Settings(state=state, auth="on")
+    # The name in the document's examples, which schemathesis sends.
+    settings = Settings(state=state, auth="on", served_model_names=["embedded"])
     script = Script(c_end=0.6)
     with listening(state, script, certificates=[state / "one.json"], settings=settings) as (
         url,
