@@ -49,6 +49,7 @@ FIRING: dict[str, dict[str, str]] = {
     "RlcmMonitoringStands": {
         'rlcm_monitoring_behind_seconds{instance="a"}': "0+60x120",
         'rlcm_monitoring_behind_seconds{instance="b"}': "0+60x120",
+        'rlcm_monitoring_behind_seconds{instance="c", namespace="other"}': "2x120",
     },
     "RlcmMonitorUnusable": {
         'rlcm_monitors_unusable{instance="a"}': "0x120",
@@ -57,8 +58,13 @@ FIRING: dict[str, dict[str, str]] = {
 }
 """A step is a minute; two hours. Of two processes of one database, one alert is enough."""
 
+UP: dict[str, str] = {'up{job="rlcm-serve", instance="a"}': "1x120"}
+"""Prometheus reaches the service."""
+
+GONE: dict[str, str] = {'up{job="rlcm-serve", instance="a"}': "1x60 _x60"}
+"""All pods are gone, and their series with them."""
+
 QUIET: dict[str, str] = {
-    'up{job="rlcm-serve", instance="a"}': "1x120",
     'rlcm_engine_up{instance="a"}': "1x120",
     'rlcm_database_up{instance="a"}': "1x120",
     'rlcm_engine_restarts_total{instance="a"}': "1x120",

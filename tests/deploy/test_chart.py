@@ -145,6 +145,10 @@ def test_a_pod_is_given_the_time_to_finish() -> None:
     assert pod["terminationGracePeriodSeconds"] >= 90 + pause + LAST_WORDS + 5
 
 
+def test_a_rollout_may_take_as_long_as_a_start() -> None:
+    assert rendered("startSeconds=3000")["Deployment"]["spec"]["progressDeadlineSeconds"] > 3000
+
+
 def test_the_pod_monitor_has_the_key() -> None:
     (endpoint,) = rendered(*FULL)["PodMonitor"]["spec"]["podMetricsEndpoints"]
     assert endpoint["authorization"] == {"credentials": {"name": "scraper", "key": "key"}}

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana/dashboards/rlcm-serve.json").read_text(encoding="utf-8"))
 
-OF_PROMETHEUS = {"job", "instance"}
-"""Labels that Prometheus adds to every series."""
+OF_PROMETHEUS = {"job", "instance", "namespace"}
+"""Labels that Prometheus adds to every series; the last one in Kubernetes."""
 METRIC = re.compile(r"\b(?:(?:rlcm|process)_|vllm:)[a-z0-9_]+|\bup\b")
 SELECTOR = re.compile(r"\b((?:(?:rlcm|process)_|vllm:)[a-z0-9_]+|up)\{([^}]*)\}")
 VLLM_LABELS = {"model_name", "engine"}

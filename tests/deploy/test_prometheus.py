@@ -21,7 +21,7 @@ from rlcm_serve.api.server.http_server import listen
 from rlcm_serve.store.caller import Scope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
-from tests.deploy.alert_series import FIRING, QUIET, REPLACED
+from tests.deploy.alert_series import FIRING, GONE, QUIET, REPLACED, UP
 from tests.deploy.everything import exposition
 from tests.deploy.test_deploy import DASHBOARD, DEPLOY, RULES, expressions
 from tests.page.scripted import ScriptedProcess
@@ -52,10 +52,14 @@ def test_promtool_accepts_configuration_and_rules() -> None:
 def firing(
     series: Mapping[str, str], expected: Mapping[str, int], within: str = "2h"
 ) -> dict[str, Any]:
-    """A test that these alerts, and no others, fire in the last minutes or hours of two hours."""
+    """A test that these alerts, and no others, fire in the last minutes or hours of two hours.
+
+    Prometheus reaches the service, unless the series say otherwise.
+    """
+    given = UP | dict(series)
     return {
         "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "input_series": [{"series": name, "values": values} for name, values in given.items()],
         "promql_expr_test": [
             {
                 "expr": "sum by (alertname) "
@@ -74,8 +78,9 @@ def test_each_alert_fires_on_its_series_alone_and_none_on_a_service_that_is_well
     tmp_path: Path,
 ) -> None:
     assert set(FIRING) == {rule["alert"] for rule in RULES}
-    tests = [firing(QUIET, {}), firing(REPLACED, {}, within="10m")] + [
-        firing(series, {name: 1}) for name, series in FIRING.items()
+    tests = [
+        *(firing(QUIET, {}), firing(REPLACED, {}, within="10m"), firing(GONE, {"RlcmDown": 1})),
+        *(firing(series, {name: 1}) for name, series in FIRING.items()),
     ]
     file = tmp_path / "tests.yml"
     rules = str(DEPLOY / "prometheus/alerts.yml")

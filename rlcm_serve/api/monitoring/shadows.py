@@ -129,5 +129,5 @@ class FullAnswerGrading:
             if not last:
                 return
             right = None
-        self._stored.grade(one.id, right)
+        self._stored.grade(one, right)
         del self._failures[one.id]

@@ -31,7 +31,8 @@ def audited_problems(
     They are a fair sample of the questions that could be drawn, if whoever labels gives a reference
     for all of them, whatever the service did. Where shares for audit differ between keys, kinds or
     times, questions count that the draw chooses at the smallest of these shares: the same hash
-    chose them at larger ones. Keys and kinds with share 0 are left out.
+    chose them at larger ones. Keys and kinds with share 0 are left out. Questions that were cut by
+    a time limit, their caller or an error are not stored, so they are missing here, too.
 
     The last label that enters the test counts: if it came without a reference, its answer has none.
     Only the first ask of a question counts, whether or not it was drawn: a question that is asked

@@ -24,7 +24,7 @@ from rlcm_serve.store.answers.texts import storable
 from rlcm_serve.store.caller import Caller
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.shadows.counts import ShadowCounts
-from rlcm_serve.store.shadows.table import ShadowRow, note_full_right
+from rlcm_serve.store.shadows.table import ShadowRow, forget_full_right, note_full_right
 
 SHADOW_DEADLINE = 3600.0
 """Seconds after an answer in which its shadow run must end."""
@@ -167,7 +167,7 @@ class StoredAnswers:
         skipped = 0
         for some in _parts(ids):
             with self._database.session() as session:
-                waits = or_(and_(*UNLABELLED), and_(*UNREAD))
+                waits = or_(and_(*UNLABELLED), and_(*UNREAD), and_(*_LEFT_OPEN))
                 waiting = select(AnswerRow).where(AnswerRow.id.in_(some), waits)
                 locked = waiting.order_by(AnswerRow.sequence).with_for_update()
                 rows = [row for row in session.scalars(locked) if caller.may_label(row.key_id)]
@@ -212,6 +212,8 @@ class StoredAnswers:
             elif number >= MOST_LABELS:
                 done.refused.append(label.id)
             else:
+                if label.trusted and is_corrected and label.full_right is None:
+                    forget_full_right(session, label.id)
                 self._take(row, label, counts[of_row[label.id]], now, done)
                 session.add(new)
                 known[last] = number + 1, new.reference
@@ -331,6 +333,16 @@ def _says_more(row: AnswerRow, label: Label, *, again: bool) -> bool:
         is_first = label.full_right is not None and row.labelled is None
         return label.trusted and (again or is_first)
     return again or label.right != (row.right if label.trusted else row.reported)
+
+
+_LEFT_OPEN = (
+    *(AnswerRow.audited, AnswerRow.labelled.is_not(None), AnswerRow.risk == "regret"),
+    AnswerRow.right.is_not(True),
+    select(ShadowRow.id)
+    .where(ShadowRow.id == AnswerRow.id, ShadowRow.disagrees, ShadowRow.full_right.is_(None))
+    .exists(),
+)
+"""Answers whose label does not say whether the full budget's answer, another one, is right."""
 
 
 def _asks_full_right(row: AnswerRow) -> bool:

@@ -103,13 +103,16 @@ class StoredShadows:
         with self._database.reading() as session:
             return [Ungraded(*row) for row in session.execute(rows)]
 
-    def grade(self, id_: str, right: bool | None) -> None:
+    def grade(self, one: Ungraded, right: bool | None) -> None:
         """Stores whether a full-budget answer is right; None if it cannot be graded.
 
         Then it loses its text, so that no process tries again. If a label or another process was
-        faster, nothing changes.
+        faster, nothing changes, nor if another reference has come meanwhile.
         """
         values = {"full_answer": None} if right is None else {"full_right": right}
-        ungraded = ShadowRow.id == id_, ShadowRow.full_right.is_(None)
+        ungraded = ShadowRow.id == one.id, ShadowRow.full_right.is_(None)
         with self._database.session() as session:
-            session.execute(update(ShadowRow).where(*ungraded).values(values))
+            # A label locks its answer too, so it comes before this or after it.
+            locked = select(_LAST_REFERENCE).where(AnswerRow.id == one.id)
+            if session.scalar(locked.with_for_update(of=AnswerRow)) == one.reference:
+                session.execute(update(ShadowRow).where(*ungraded).values(values))

@@ -62,6 +62,12 @@ class ShadowCountsRow(Base):
     disagree: Mapped[int] = mapped_column(BigInteger)
 
 
+def forget_full_right(session: Session, id_: str) -> None:
+    """Lets a full budget's answer be graded anew: what it was graded with was corrected."""
+    graded = ShadowRow.id == id_, ShadowRow.full_answer.is_not(None)
+    session.execute(update(ShadowRow).where(*graded).values(full_right=None))
+
+
 def note_full_right(session: Session, id_: str, right: bool) -> bool:
     """Stores what a label says of the full budget's answer, if there is one.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcm_serve.monitoring.losses import RegretLosses
+from rlcm_serve.monitoring.losses import MISSING, RegretLosses
 from rlcm_serve.monitoring.records import GivenAnswer, Label
 from rlcm_serve.solving.shadow.draw import ShadowDraw
 from rlcm_serve.solving.shadow.runs import ShadowOutcome
@@ -111,6 +111,44 @@ def test_the_last_reference_grades_an_answer_of_a_served_profile(
     assert shadows.ungraded([]) == []
 
 
+def test_a_corrected_reference_grades_the_full_budgets_answer_anew(
+    database: Database, answers: StoredAnswers, shadows: StoredShadows
+) -> None:
+    """Else one reference would judge the given answer, and another one the full budget's."""
+    answers.add([shadowed(1)])
+    assert shadows.end(ended(1))
+    answers.label([labelled(1, "8")], ANYONE)
+    (first,) = shadows.ungraded(["default"])
+    shadows.grade(first, right=True)
+    assert shadows.ungraded(["default"]) == []
+    answers.label([labelled(1, "9")], ANYONE)
+    (second,) = shadows.ungraded(["default"])
+    assert second.reference == "9"
+    shadows.grade(first, right=True)  # a process that had looked before
+    ((seen,),) = StoredMonitors(database).unseen([REGRET], 1e9)
+    assert RegretLosses().waits(seen, seen.due)
+    shadows.grade(second, right=False)
+    ((seen,),) = StoredMonitors(database).unseen([REGRET], 1e9)
+    assert RegretLosses().loss(seen) == (0.0, False)
+    answers.label([replace(labelled(1, "7"), full_right=True)], ANYONE)
+    ((seen,),) = StoredMonitors(database).unseen([REGRET], 1e9)
+    assert RegretLosses().loss(seen) == (1.0, False), "a label may say both"
+
+
+def test_the_wait_for_what_a_label_left_open_can_end(
+    database: Database, answers: StoredAnswers, shadows: StoredShadows
+) -> None:
+    answers.add([shadowed(1), shadowed(2), shadowed(3)])
+    for number in (1, 2, 3):
+        assert shadows.end(ended(number, disagrees=number != 3))
+    known = replace(labelled(2, None), full_right=False)
+    answers.label([labelled(1, None), known, labelled(3, None)], ANYONE)
+    assert answers.skip([answer(number).id for number in (1, 2, 3)], ANYONE) == 1
+    ((seen, *_),) = StoredMonitors(database).unseen([REGRET], 1e9)
+    assert not RegretLosses().waits(seen, time.time() + 60)
+    assert RegretLosses().loss(seen) == MISSING
+
+
 def test_what_can_be_graded_is_found_without_a_look_at_every_label(tmp_path: Path) -> None:
     with closing(Database(f"sqlite:///{tmp_path}/rlcm.db")) as database:
         answers, shadows = (
@@ -159,10 +197,10 @@ def test_an_answer_that_could_not_be_read_waits_if_the_full_budget_has_one(
     assert [one.asks_full_right for one in known.values()] == [True, False]
     done = answers.label([labelled(1)], ANYONE)
     assert (done.labelled, done.audited) == (1, 1)
-    assert [each.id for each in shadows.ungraded(["default"])] == [answer(1).id]
+    (ungraded,) = shadows.ungraded(["default"])
     ((seen, *_),) = StoredMonitors(database).unseen([REGRET], 1e12)
     assert RegretLosses().waits(seen, 2.0)
-    shadows.grade(answer(1).id, right=True)
+    shadows.grade(ungraded, right=True)
     ((seen, *_),) = StoredMonitors(database).unseen([REGRET], 1e12)
     assert (RegretLosses().waits(seen, 2.0), RegretLosses().loss(seen)) == (False, (1.0, False))
     assert waiting_answers(database, ANYONE, 10)[0] == 1

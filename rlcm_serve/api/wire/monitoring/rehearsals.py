@@ -46,8 +46,8 @@ class RehearsedLevel(Wire):
     there are none.
     """
     saved: FigureBody = Field(examples=[FigureBody.example()])
-    """Share of the reasoning tokens that it would have saved; at most so much if answers are
-    undecided.
+    """Share of the reasoning tokens that it would have saved by the exits of single samples; at
+    most so much if answers are undecided, and more where a vote would have ended samples early.
     """
     answered: FigureBody = Field(examples=[FigureBody.example()])
     """Share of the questions that it would have answered, of those for which that is known."""
