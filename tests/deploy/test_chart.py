@@ -146,7 +146,8 @@ def test_a_pod_is_given_the_time_to_finish() -> None:
 
 
 def test_a_rollout_may_take_as_long_as_a_start() -> None:
-    assert rendered("startSeconds=3000")["Deployment"]["spec"]["progressDeadlineSeconds"] > 3000
+    deployment = rendered(*FULL, "startSeconds=3000")["Deployment"]
+    assert deployment["spec"]["progressDeadlineSeconds"] > 3000
 
 
 def test_the_pod_monitor_has_the_key() -> None:
