@@ -352,6 +352,19 @@ def test_without_monitoring_nothing_is_claimed(known: Visitor) -> None:
     expect(known.page.locator(".detail.risks")).to_be_hidden()
 
 
+def test_while_the_engine_starts_no_certificate_is_called_inactive(known: Visitor) -> None:
+    told = body(alarmed=True) | {"certificates_known": False}
+    told["certificates"][0]["active"] = False
+    alter(known, "overview", figures="service")
+    tell(known, "monitoring", told)
+    known.go("#/operate")
+    expect(known.page.locator(".kept .verdict")).to_have_text("○ Not known.")
+    expect(known.page.locator(".question.why")).to_contain_text(
+        "The engine is starting, so it is not known yet which certificates are active."
+    )
+    expect(known.page.locator(".question.todo")).to_contain_text("Wait: the page asks again")
+
+
 def test_who_may_not_read_it_sees_no_figures(known: Visitor) -> None:
     refuse(known, "monitoring", AssertionError("nobody asks"))
     known.go("#/operate")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Literal
 
@@ -37,10 +36,8 @@ Guarantee = Literal["given", "withdrawn", "restored", "void"]
 
 def monitoring_body(context: Context, figures: MonitoringFigures) -> MonitoringBody:
     """The figures on the wire. Reads certificates, so it runs in a thread."""
-    voids: dict[str, str | None] = {}
-    with suppress(NotReady):
-        served = context.service.guarantees
-        voids = {one.digest: served.void(one.id) for one in served.certificates}
+    known = _voids(context)
+    voids = known or {}
     of_certificate: dict[str, list[LevelFigures]] = {}
     for level in figures.levels:
         of_certificate.setdefault(level.certificate, []).append(level)
@@ -64,9 +61,19 @@ def monitoring_body(context: Context, figures: MonitoringFigures) -> MonitoringB
             waiting=figures.waiting,
             oldest=iso_or_none(figures.oldest),
         ),
+        certificates_known=known is not None,
         certificates=sorted(found, key=lambda one: not one.active),
         events=[_event(event, settings.runbook_url) for event in figures.events],
     )
+
+
+def _voids(context: Context) -> dict[str, str | None] | None:
+    """Why the engine voids each active certificate, by digest; None if none is known yet."""
+    try:
+        served = context.service.guarantees
+    except NotReady:
+        return None
+    return {one.digest: served.void(one.id) for one in served.certificates}
 
 
 def _certificate(context: Context, digest: str) -> Certificate | None:

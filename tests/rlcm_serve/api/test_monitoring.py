@@ -21,7 +21,7 @@ from rlcm_serve.store.answers import stored as stored_answers
 from rlcm_serve.store.answers.table import AnswerRow, WithdrawalRow
 from rlcm_serve.store.answers.withdrawals import withdraw
 from rlcm_serve.store.caller import Scope
-from tests.rlcm_serve.api.serving import PATIENCE, Running, serving
+from tests.rlcm_serve.api.serving import PATIENCE, Running, serving, starting
 from tests.rlcm_serve.scripted_engine import IDENTITY, Script, certificate
 
 pytestmark = pytest.mark.anyio
@@ -523,3 +523,19 @@ async def test_a_certificate_that_the_engine_voids_is_not_said_to_give_a_guarant
         (shown,) = (await running.client.get("/monitoring")).json()["certificates"]
     assert (shown["active"], shown["guarantee"]) == (True, "void")
     assert "the certified value is float32" in shown["why"]
+
+
+async def test_which_certificates_are_active_is_not_known_before_the_engine_has_started(
+    certified: Path, tmp_path: Path
+) -> None:
+    """The figures are there, so that none of them is taken for one of an inactive certificate."""
+    settings = Settings(state=tmp_path, database=f"sqlite:///{tmp_path}/one.db")
+    async with serving(certificates=[certified], settings=settings) as running:
+        await running.solve()
+        await look(running)
+    async with starting(certificates=[certified], settings=settings) as running:
+        before = (await running.client.get("/monitoring")).json()
+        await running.until_settled()
+        after = (await running.client.get("/monitoring")).json()
+    assert [before["certificates_known"], after["certificates_known"]] == [False, True]
+    assert [one["active"] for one in after["certificates"]] == [True]

@@ -231,6 +231,10 @@ class MonitoringBody(Wire):
     """Seconds since the tests last looked for new answers; null if they never did."""
     audit: AuditNow = Field(examples=[AuditNow.example()])
     """How answers are drawn for audit."""
+    certificates_known: bool = Field(examples=[True])
+    """Whether this process knows which certificates are active: not before its engine has started
+    once.
+    """
     certificates: list[MonitoredCertificate] = Field(examples=[[MonitoredCertificate.example()]])
     """The active ones first."""
     events: list[MonitoringEventBody] = Field(examples=[[MonitoringEventBody.example()]])

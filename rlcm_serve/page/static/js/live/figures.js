@@ -24,7 +24,7 @@ import { count, duration, list, measured, number, percent } from "../format.js";
  *   text: string, action: string, hook: string, runbook?: string | null }} Event
  * @typedef {{ time: string, behind_s: number | null,
  *   audit: { share: number, deadline_s: number, waiting: number, oldest: string | null },
- *   certificates: Monitored[], events: Event[] }} Monitoring
+ *   certificates_known: boolean, certificates: Monitored[], events: Event[] }} Monitoring
  */
 
 /** @typedef {{ mark: string, kind: string, words: string }} Verdict a shape, a class and words */

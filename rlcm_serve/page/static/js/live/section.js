@@ -17,6 +17,7 @@ import { reasons } from "./why.js";
 
 const EVERY_MS = 20_000;
 const PATIENCE_MS = 10_000;
+const WAIT = "Wait: the page asks again every 20 seconds. If it lasts, look at the service’s log.";
 
 /**
  * The four sections, and below them what their answers rest on; `beside` is what the view adds to that.
@@ -125,13 +126,15 @@ export function liveSections(api, beside, onStarted) {
       if (Date.now() < due) return;
       due = Date.now() + EVERY_MS;
       try {
-        show(/** @type {Monitoring} */ (await api.get("monitoring", undefined, PATIENCE_MS)), titles, mayAdminister);
+        const body = /** @type {Monitoring} */ (await api.get("monitoring", undefined, PATIENCE_MS));
+        if (!body.certificates_known) return none("The engine is starting, so it is not known yet which certificates are active.", WAIT);
+        show(body, titles, mayAdminister);
         await list();
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
         if (error.status === 404) none("Monitoring is off (the setting “monitor”), so nothing checks whether the promise is kept.", "Start the service with monitoring, and label the answers that it draws.");
         else if (shape) setText(note, `These figures are old; the latest could not be loaded: ${sentence(error.detail)}`);
-        else none(sentence(error.detail), "Wait: the page asks again every 20 seconds. If it lasts, look at the service’s log.");
+        else none(sentence(error.detail), WAIT);
       }
     },
   };
