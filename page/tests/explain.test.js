@@ -83,6 +83,20 @@ test("an abstention that cost nothing says so", () => {
   assert.match(plain(explain(question, none, solution([], abstention))), /abstained without thinking/);
 });
 
+test("a confidence that could not be read at an own end is told as such", () => {
+  const blind = { answer: null, confidence: null };
+  const told = (ended, policy_ = policy, read = []) => plain(explain(question, { ...start, samples: ended.length, policy: policy_ }, solution(ended, abstention), read));
+  const words = /of 960 tokens, but its confidence could not be read, so the service abstains instead of guessing\.$/;
+  for (const lambda_answer of [0, 0.7]) assert.match(told([sample("natural", 492, blind)], { ...policy, lambda_answer }), words);
+  const smooth = { ...policy, smoothing: 0.5 };
+  assert.match(told([sample("natural", 492, { answer: null })], smooth, [{ readings: [NaN, 0.8], finalRead: true }]), words);
+  assert.match(told([sample("budget", 960, blind)]), /It used up all 960 tokens, but its confidence could not be read/);
+  const both = [sample("natural", 400, blind), sample("budget", 960, blind)];
+  assert.match(told(both), /The confidence of no sample could be read at its end, so the service abstains instead of guessing\.$/);
+  const mixed = [sample("natural", 400, blind), sample("natural", 500, { answer: null, confidence: 0.2 })];
+  assert.match(told(mixed), /No sample was confident enough to answer/);
+});
+
 test("an answer that cannot be read is no lack of confidence", () => {
   const unread = { answer: null };
   const told = (end, of = start) => plain(explain(question, of, solution(end, abstention)));

@@ -27,6 +27,10 @@ test("a reading below a threshold is not shown as if it had reached it", () => {
   assert.equal(confidence(0.29), "0.29");
 });
 
+test("a reading that is no number is shown as none", () => {
+  for (const none of [NaN, null, undefined]) assert.equal(confidence(none), "–");
+});
+
 test("a threshold keeps its decimals", () => {
   assert.equal(threshold(0.75), "0.75");
   assert.equal(threshold(0.4), "0.40");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { answersAtEnd, findExit, lowThreshold, readingDecimals } from "../../rlcm_serve/page/static/js/watch/rule.js";
+import { answersAtEnd, findExit, lowThreshold, mayAnswer, readingDecimals } from "../../rlcm_serve/page/static/js/watch/rule.js";
 
 const policy = { lambda_low: 0.4, lambda_high: 0.9, patience: 64 };
 
@@ -40,11 +40,25 @@ test("it stops and answers where the engine's rule does", () => {
   // Written by tests/calibration/policy/test_page_vectors.py, which checks in CI that they are current.
   const vectors = JSON.parse(readFileSync(new URL("rule-vectors.json", import.meta.url), "utf8"));
   assert.ok(vectors.length > 50);
-  for (const { policy: rule, step, readings, exit, tokens, answers } of vectors) {
+  assert.ok(vectors.some(({ readings }) => readings.includes(null)));
+  for (const { policy: rule, step, readings: written, exit, tokens, answers } of vectors) {
+    const readings = written.map((one) => one ?? NaN);
     const at = readings.map((_, i) => step * (i + 1));
     const found = findExit(rule, at.slice(0, -1), readings.slice(0, -1));
     assert.deepEqual([found?.exit ?? null, found?.tokens], [exit, tokens]);
     if (!exit) assert.equal(answersAtEnd(rule, readings), answers);
+  }
+});
+
+test("a reading that is no number stops nothing, breaks a low run, and leads to no answer", () => {
+  assert.equal(findExit({ ...policy, patience: 0 }, [32], [NaN]), null);
+  assert.equal(findExit(policy, [32, 64, 96, 128], [0.1, NaN, 0.1, 0.1])?.tokens, 128);
+  assert.equal(findExit(policy, [32, 64], [NaN, 0.9])?.exit, "high", "without smoothing it is forgotten");
+  assert.equal(findExit({ ...policy, smoothing: 0.5 }, [32, 64], [NaN, 0.9]), null, "with smoothing it is not");
+  for (const least of [0, 0.5]) {
+    assert.equal(answersAtEnd({ ...policy, lambda_answer: least }, [0.9, NaN]), false);
+    assert.equal(mayAnswer({ ...policy, lambda_answer: least }, { exit: "natural", confidence: null }), false);
+    assert.equal(mayAnswer({ ...policy, lambda_answer: least }, { exit: "natural", confidence: 0.9 }), true);
   }
 });
 

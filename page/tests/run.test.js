@@ -37,6 +37,12 @@ test("readings keep their tokens, and whether the last was at the end", () => {
   assert.deepEqual([at, readings, finalRead], [[32, 40], [0.3, 0.5], true]);
 });
 
+test("a reading that is null on the wire is no number, and above all not 0", () => {
+  const run = begun();
+  run.apply("checkpoint", { sample: 0, tokens: 32, confidence: null, is_final: false });
+  assert.deepEqual(run.samples[0].readings, [NaN]);
+});
+
 test("an exit is as it was told first; a sample that ends without one says why itself", () => {
   const run = begun();
   const end = { sample: 0, exit: "high", reasoning_tokens: 65, confidence: 0.95, answer: "7", answer_tokens: 3 };

@@ -40,6 +40,10 @@ test("an abstention says why there is no answer, and what it counts as", () => {
   assert.match(said("error", { exit: "high", confidence: 0.97 }), unread);
   assert.match(said("error", { exit: "natural", confidence: 0.6 }), unread);
   assert.match(said("error", { exit: "low", confidence: 0.1 }, { answer_on_low: true }), unread);
+  const blind = /its confidence could not be read, so the service abstains instead of guessing/;
+  for (const exit of ["natural", "budget"]) {
+    for (const lambda_answer of [0, 0.5]) assert.match(said("error", { exit, confidence: null }, { lambda_answer }), blind);
+  }
   assert.match(said("selective", { exit: "natural", confidence: 0.4 }), /not sure enough at its end/);
   assert.match(said("selective", { exit: "low", confidence: 0.1 }), /confidence stayed low/);
   assert.match(said("selective", { exit: "high", confidence: 0.97 }), /does not count as wrong/);

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from calibration import INITIAL_STATE, ExitPolicy, answers_at_end, step
 FILE = Path(__file__).parents[3] / "page/tests/rule-vectors.json"
 COUNT = 80
 STEP = 32
+UNREAD = 0.1
+"""Share of readings that are no number; JSON has null for them."""
 
 
 def test_the_examples_are_current() -> None:
@@ -29,9 +32,10 @@ def written() -> str:
 def _example(random_: random.Random) -> dict[str, Any]:
     """One rollout under one policy, up to its exit or its end."""
     policy = _policy(random_)
-    readings = [round(random_.random(), 3) for _ in range(random_.randint(1, 9))]
+    readings = [_reading(random_) for _ in range(random_.randint(1, 9))]
     *checkpoints, end = readings
-    found: dict[str, Any] = {"policy": policy.to_scalars(), "step": STEP, "readings": readings}
+    shown = [None if math.isnan(one) else one for one in readings]
+    found: dict[str, Any] = {"policy": policy.to_scalars(), "step": STEP, "readings": shown}
     state = INITIAL_STATE
     for number, confidence in enumerate(checkpoints, start=1):
         state, reason = step(policy, state, STEP * number, confidence)
@@ -40,13 +44,17 @@ def _example(random_: random.Random) -> dict[str, Any]:
     return found | {"exit": None, "answers": answers_at_end(policy, state, end)}
 
 
+def _reading(random_: random.Random) -> float:
+    return math.nan if random_.random() < UNREAD else round(random_.random(), 3)
+
+
 def _policy(random_: random.Random) -> ExitPolicy:
     rises = random_.random() < 0.3
     return ExitPolicy(
         lambda_low=random_.choice((-1.0, 0.2, 0.35)),
         patience=random_.choice((0, 64, 96)),
         lambda_high=random_.choice((0.8, 0.95, 1.01)),
-        lambda_answer=random_.choice((0.3, 0.5, 0.7)),
+        lambda_answer=random_.choice((0.0, 0.3, 0.5, 0.7)),
         low_rise=0.3 if rises else 0.0,
         low_slope=0.05 if rises else 0.0,
         low_shift=96.0 if rises else 0.0,

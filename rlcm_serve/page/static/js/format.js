@@ -81,12 +81,13 @@ export function tokens(value) {
 
 /**
  * A reading, cut rather than rounded: 0.9996 -> "0.99", (0.98512, 4) -> "0.9851".
- * Rounding up would show a reading at a threshold that it has not reached.
+ * Rounding up would show a reading at a threshold that it has not reached. One that could not be read is "–".
  *
- * @param {number} value in [0, 1]
+ * @param {number} value in [0, 1], or NaN
  * @param {number} [decimals] `decimalsOf` the thresholds beside it
  */
 export function confidence(value, decimals = 2) {
+  if (!Number.isFinite(value)) return "–";
   const scale = 10 ** decimals;
   return (Math.floor(value * scale + 1e-9) / scale).toFixed(decimals);
 }

@@ -7,7 +7,7 @@ import { answerText, mathIn } from "../math.js";
 import { drawBands, drawMarks } from "../overlay.js";
 import { plot } from "../plot.js";
 import { colour } from "../theme.js";
-import { drawLabels, linesOf, TOP, zones } from "./curve.js";
+import { drawLabels, exitPoint, linesOf, TOP, zones } from "./curve.js";
 import { GUTTER } from "./gutter.js";
 import { reachOf, ticksUpTo } from "./reach.js";
 import { readingDecimals } from "./rule.js";
@@ -75,7 +75,7 @@ export function crowd(samples, { policy, budget, usual }, wake) {
             const mine = samples[chosen];
             if (mine) drawCurve(u, mine, "ink", 2.5);
             drawMarks(u, linesOf(policy, usual));
-            drawMarks(u, samples.flatMap(exitOf));
+            drawMarks(u, samples.flatMap(exitPoint));
             drawLabels(u, policy);
           },
         ],
@@ -163,17 +163,13 @@ function drawCurve(u, { at, readings }, role, width) {
   ctx.strokeStyle = colour(role);
   ctx.lineWidth = width * devicePixelRatio;
   ctx.beginPath();
-  at.forEach((tokens, i) => ctx.lineTo(u.valToPos(tokens, "x", true), u.valToPos(readings[i] ?? 0, "y", true)));
+  let joined = false;
+  at.forEach((tokens, i) => {
+    const reading = readings[i] ?? NaN;
+    const isRead = Number.isFinite(reading);
+    if (isRead) ctx[joined ? "lineTo" : "moveTo"](u.valToPos(tokens, "x", true), u.valToPos(reading, "y", true));
+    joined = isRead;
+  });
   ctx.stroke();
   ctx.restore();
-}
-
-/**
- * @param {Sample} sample
- * @returns {import("../overlay.js").Mark[]}
- */
-function exitOf({ exit, readings }) {
-  if (!exit) return [];
-  const { mark, role } = EXITS[exit.exit];
-  return [{ x: exit.tokens, y: exit.confidence ?? readings.at(-1) ?? 0, role, shape: mark }];
 }

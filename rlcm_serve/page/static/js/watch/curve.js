@@ -60,7 +60,7 @@ export function curve(root, sample, { policy, budget, usual }, size) {
         points: { show: true, size: size === "solo" ? 6 : 4, fill: () => colour("ink"), stroke: () => colour("ink") },
       },
     ],
-    data: [sample.at, sample.readings],
+    data: dataOf(sample),
     hooks: {
       drawClear: [(/** @type {any} */ u) => drawBands(u, [...bands, ...unspent(sample, usual)])],
       draw: [
@@ -77,10 +77,19 @@ export function curve(root, sample, { policy, budget, usual }, size) {
     // A batch is drawn at once, so that the time it takes counts where frames are kept short.
     draw: () => {
       x.max = reach();
-      u.batch(() => u.setData([sample.at, sample.readings]));
+      u.batch(() => u.setData(dataOf(sample)));
     },
     destroy,
   };
+}
+
+/**
+ * A sample's readings as uPlot takes them, with null for what could not be read.
+ *
+ * @param {Sample} sample
+ */
+function dataOf({ at, readings }) {
+  return [at, readings.map((reading) => (Number.isNaN(reading) ? null : reading))];
 }
 
 /**
@@ -127,14 +136,22 @@ function unspent({ exit }, usual) {
  * @param {Sample} sample
  * @returns {Mark[]}
  */
-function exitMark({ exit, readings }) {
+function exitMark(sample) {
+  const { exit } = sample;
+  return exit ? [{ x: exit.tokens, role: EXITS[exit.exit].role, dash: [1, 0] }, ...exitPoint(sample)] : [];
+}
+
+/**
+ * The point at which a sample ended; none where its confidence could not be read.
+ *
+ * @param {Sample} sample
+ * @returns {Mark[]}
+ */
+export function exitPoint({ exit, readings }) {
   if (!exit) return [];
   const { mark, role } = EXITS[exit.exit];
-  const y = exit.confidence ?? readings[readings.length - 1] ?? 0;
-  return [
-    { x: exit.tokens, role, dash: [1, 0] },
-    { x: exit.tokens, y, role, shape: mark },
-  ];
+  const y = exit.confidence ?? readings.at(-1) ?? 0;
+  return Number.isNaN(y) ? [] : [{ x: exit.tokens, y, role, shape: mark }];
 }
 
 /**

@@ -2,7 +2,7 @@
 
 import { confidence, count, frequency, list, measured, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
-import { canStopHigh, canStopLow, mayAnswer, readingDecimals, smoothedOf } from "./rule.js";
+import { canStopHigh, canStopLow, endedUnread, mayAnswer, readingDecimals, smoothedOf } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Start} Start
@@ -92,12 +92,14 @@ function lastOf(policy, { confidence: last }, read) {
 
 /**
  * @param {Policy} policy
- * @param {number | null} last reading
+ * @param {number | null} last reading; null or NaN if it could not be read
  * @param {boolean} abstained
  */
 function lastWord(policy, last, abstained) {
   const least = policy.lambda_answer ?? 0;
-  if (!least || last === null) return abstained ? ", but its answer could not be read" : ", and answered";
+  const unread = last === null || Number.isNaN(last);
+  if (!abstained && (!least || unread)) return ", and answered";
+  if (unread) return ", but its confidence could not be read, so the service abstains instead of guessing";
   const read = `${policy.smoothing ? "smoothed " : ""}confidence of ${confidence(last, readingDecimals(policy))}`;
   if (!abstained) return `, with a ${read}, and an answer needs ${threshold(least)}`;
   return last < least
@@ -134,6 +136,8 @@ function ofMany(policy, budget, { samples, answer, abstained, confidence: share 
     told.push("No answer won enough of the vote, so the service abstains instead of guessing.");
   } else if (samples.some((one) => mayAnswer(policy, one))) {
     told.push("No answer could be read in what the samples wrote.");
+  } else if (endedUnread(samples)) {
+    told.push("The confidence of no sample could be read at its end, so the service abstains instead of guessing.");
   } else told.push(`No sample was confident enough to answer${sure}, so the service abstains instead of guessing.`);
   return told.filter(Boolean);
 }

@@ -199,7 +199,7 @@ function curveWhenNear(canvas, make, wake) {
 function onItsWay(name, { at, readings }, decimals) {
   const last = at.length - 1;
   if (last < 0) return `${name}: no reading yet`;
-  return `${name}: confidence ${confidence(readings[last] ?? 0, decimals)} after ${tokens(at[last] ?? 0)}`;
+  return `${name}: confidence ${confidence(readings[last] ?? NaN, decimals)} after ${tokens(at[last] ?? 0)}`;
 }
 
 /**
@@ -212,7 +212,7 @@ function onItsWay(name, { at, readings }, decimals) {
  */
 function described(name, sample, budget, decimals) {
   const { exit, at, readings } = sample;
-  const path = at.map((tokens, i) => `${number(tokens)}: ${confidence(readings[i] ?? 0, decimals)}`).join(", ");
+  const path = at.map((tokens, i) => `${number(tokens)}: ${confidence(readings[i] ?? NaN, decimals)}`).join(", ");
   return (
     `${name}: ${exit ? EXITS[exit.exit].word : "cut off"} after ${number(exit?.tokens ?? sample.tokens)} of ${tokens(budget)}. ` +
     `Confidence by tokens: ${path || "no reading"}.`

@@ -36,15 +36,16 @@ export function readingDecimals(policy) {
 }
 
 /**
- * What the rule compares with its thresholds: each reading, smoothed over those before it.
+ * What the rule compares with its thresholds: each reading, smoothed over those before it. NaN is no reading: it
+ * triggers no exit, makes later smoothed values NaN, and leads to no answer.
  *
  * @param {Policy} policy
  * @param {number[]} readings
  * @returns {number[]}
  */
 export function smoothedOf({ smoothing = 0 }, readings) {
-  let smooth = 0;
-  return readings.map((reading, i) => (smooth = i === 0 ? reading : smoothing * smooth + (1 - smoothing) * reading));
+  let smooth = NaN;
+  return readings.map((reading, i) => (smooth = i === 0 || smoothing === 0 ? reading : smoothing * smooth + (1 - smoothing) * reading));
 }
 
 /**
@@ -54,7 +55,7 @@ export function smoothedOf({ smoothing = 0 }, readings) {
  * @param {number[]} readings all of them, the final one last
  */
 export function answersAtEnd(policy, readings) {
-  return (smoothedOf(policy, readings).at(-1) ?? 0) >= (policy.lambda_answer ?? 0);
+  return (smoothedOf(policy, readings).at(-1) ?? NaN) >= (policy.lambda_answer ?? 0);
 }
 
 /**
@@ -66,7 +67,17 @@ export function answersAtEnd(policy, readings) {
  */
 export function mayAnswer({ lambda_answer: least = 0, answer_on_low = false }, { exit, confidence }, last = confidence) {
   if (exit === "low") return answer_on_low;
-  return exit === "high" || (exit !== "cancelled" && (!least || (last !== null && last >= least)));
+  return exit === "high" || (exit !== "cancelled" && last !== null && last >= least);
+}
+
+/**
+ * Whether all samples that were not cancelled came to their own end, and none of their confidences could be read there.
+ *
+ * @param {Pick<import("./run.js").SampleEnd, "exit" | "confidence">[]} samples
+ */
+export function endedUnread(samples) {
+  const ended = samples.filter(({ exit }) => exit !== "cancelled");
+  return ended.length > 0 && ended.every(({ exit, confidence }) => (exit === "natural" || exit === "budget") && confidence === null);
 }
 
 /**
@@ -83,10 +94,10 @@ export function findExit(policy, at, readings) {
   /** Tokens of the first of the readings that have been low without a break. */
   let lowSince = 0; // before the first reading nothing was high
   for (const [i, tokens] of at.entries()) {
-    const reading = readings[i] ?? 0;
-    const smooth = smoothed[i] ?? 0;
+    const reading = readings[i] ?? NaN;
+    const smooth = smoothed[i] ?? NaN;
     if (smooth >= lambda_high) return { exit: "high", tokens, confidence: reading };
-    if (smooth > lowThreshold(policy, tokens)) lowSince = tokens;
+    if (!(smooth <= lowThreshold(policy, tokens))) lowSince = tokens;
     else if (tokens >= patience && lowSince <= tokens - patience) {
       return { exit: "low", tokens, confidence: reading };
     }

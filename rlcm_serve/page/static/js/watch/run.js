@@ -70,7 +70,7 @@
  * @property {string} answerText what it wrote after that
  * @property {number} tokens of its thinking
  * @property {number[]} at tokens at each reading
- * @property {number[]} readings confidence there
+ * @property {number[]} readings confidence there; NaN where it could not be read
  * @property {boolean} finalRead whether the last reading is that at its own end or the budget's
  * @property {{ exit: ExitName, tokens: number, confidence: number | null } | null} exit
  * @property {SampleEnd | null} end
@@ -123,7 +123,7 @@ export class Run {
       }
     } else if (name === "checkpoint") {
       sample.at.push(data.tokens);
-      sample.readings.push(data.confidence);
+      sample.readings.push(data.confidence ?? NaN);
       sample.finalRead = data.is_final;
     } else if (name === "exit") {
       sample.exit = { exit: data.exit, tokens: data.tokens, confidence: data.confidence };

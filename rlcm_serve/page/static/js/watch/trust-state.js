@@ -1,7 +1,7 @@
 /** How far an answer can be trusted: one of a few states, and what is said of each in one breath. */
 
 import { measured, percent, sentence } from "../format.js";
-import { mayAnswer } from "./rule.js";
+import { endedUnread, mayAnswer } from "./rule.js";
 
 /**
  * @typedef {import("./run.js").Start} Start
@@ -170,16 +170,18 @@ function becauseOf(policy, n, samples, exit) {
   if (samples.every((one) => one.answer === null) && samples.some((one) => mayAnswer(policy, one))) {
     return abstainedBecause("unreadable");
   }
+  if (endedUnread(samples)) return abstainedBecause("blind");
   if (n > 1) return abstainedBecause(samples.some((one) => one.answer !== null) ? "vote" : "samples");
   return abstainedBecause(exit === "low" ? "low" : "natural");
 }
 
-/** @param {"unfamiliar" | "infeasible" | "unreadable" | "vote" | "samples" | "low" | "natural"} why */
+/** @param {"unfamiliar" | "infeasible" | "unreadable" | "blind" | "vote" | "samples" | "low" | "natural"} why */
 function abstainedBecause(why) {
   return {
     unfamiliar: "The question is unlike the tested ones, so the model did not answer it.",
     infeasible: "That risk could not be certified with this data, so the model did not think at all.",
     unreadable: "The model ended, but no answer could be read in what it wrote.",
+    blind: "The model ended, but its confidence could not be read, so the service abstains instead of guessing.",
     vote: "No answer won enough of the vote, so the service says nothing instead of guessing.",
     samples: "No sample was sure enough to answer, so the service says nothing instead of guessing.",
     low: "The confidence stayed low, so the service says nothing instead of guessing.",
