@@ -36,6 +36,22 @@ test("a threshold keeps its decimals", () => {
   assert.equal(threshold(0.4), "0.40");
   assert.equal(threshold(0.951), "0.951");
   assert.equal(threshold(0.9755), "0.9755");
+  assert.equal(threshold(0.9999546), "0.999954");
+  assert.equal(threshold(0.9999992), "0.9999992");
+  assert.equal(threshold(0.00012345), "0.00012");
+  assert.deepEqual([0, 1, 1.01, 1.00001, -1].map(threshold), ["0.00", "1.00", "1.01", "1.00", "-1.00"]);
+});
+
+test("a reading that has reached a threshold is never shown below it, however close to 1 that is", () => {
+  for (let tenths = 30; tenths <= 140; tenths += 1) {
+    const reached = 1 / (1 + Math.exp(-tenths / 10));
+    assert.notEqual(threshold(reached), "1.00");
+    for (let part = 0; part <= 100; part += 1) {
+      const reading = Math.min(1, reached + ((1 - reached) * part) / 100);
+      const shown = confidence(reading, decimalsOf([reached]));
+      assert.ok(Number(shown) >= Number(threshold(reached)), `${shown} beside ${threshold(reached)}`);
+    }
+  }
 });
 
 test("a reading has the decimals of the thresholds beside it, so that its side is seen", () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 
-import { LINE, spread, thresholdLabels } from "../../rlcm_serve/page/static/js/watch/gutter.js";
+import { GUTTER, gutterOf, LINE, spread, thresholdLabels } from "../../rlcm_serve/page/static/js/watch/gutter.js";
 import { reachOf, ticksUpTo } from "../../rlcm_serve/page/static/js/watch/reach.js";
 
 const models = new URL("../../rlcm_serve/models/", import.meta.url);
@@ -25,6 +25,14 @@ test("no two labels of any shipped certificate's level lie on each other, at any
       }
     }
   }
+});
+
+test("a label has its threshold as the page writes it elsewhere, and room for its decimals", () => {
+  const close = { lambda_low: 0.4, lambda_high: 0.9999546 };
+  const texts = (policy) => thresholdLabels(policy, () => 0, 100).map(({ text }) => text);
+  assert.ok(texts(close).includes("0.999954 stop"));
+  assert.ok(gutterOf(close) > GUTTER);
+  assert.equal(gutterOf({ lambda_low: 0.4, lambda_high: 0.9755 }), GUTTER);
 });
 
 test("labels that are far apart stay beside their lines", () => {

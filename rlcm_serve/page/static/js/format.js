@@ -93,12 +93,23 @@ export function confidence(value, decimals = 2) {
 }
 
 /**
- * A threshold with all the decimals it has, up to four: 0.9755 -> "0.9755", 0.75 -> "0.75".
+ * A threshold with the decimals it has, up to four, or more close to 0 and 1: 0.75 -> "0.75", 0.9755 -> "0.9755",
+ * 0.9999546 -> "0.999954". It is cut as readings are, so that one that has reached it is never shown below it.
  *
  * @param {number} value
  */
 export function threshold(value) {
-  return value.toFixed(4).replace(/0{1,2}$/, "");
+  return confidence(value, mostDecimals(value)).replace(/(\.\d\d\d*?)0+$/, "$1");
+}
+
+/**
+ * As many decimals as leave two significant digits of the distance to 0 or 1, from four to nine.
+ *
+ * @param {number} value
+ */
+function mostDecimals(value) {
+  const distance = Math.min(value, 1 - value);
+  return distance > 0 ? Math.min(9, Math.max(4, 1 + Math.ceil(-Math.log10(distance)))) : 4;
 }
 
 /**

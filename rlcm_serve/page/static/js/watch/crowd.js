@@ -8,7 +8,7 @@ import { drawBands, drawMarks } from "../overlay.js";
 import { plot } from "../plot.js";
 import { colour } from "../theme.js";
 import { drawLabels, exitPoint, linesOf, TOP, zones } from "./curve.js";
-import { GUTTER } from "./gutter.js";
+import { gutterOf } from "./gutter.js";
 import { reachOf, ticksUpTo } from "./reach.js";
 import { readingDecimals } from "./rule.js";
 
@@ -64,7 +64,7 @@ export function crowd(samples, { policy, budget, usual }, wake) {
       x,
       y: { min: 0, max: TOP, label: "confidence", ticks: [0, 0.5, 1], format: String },
       height: HEIGHT,
-      padding: [12, GUTTER, 0, 0],
+      padding: [12, gutterOf(policy), 0, 0],
       series: [{ show: false }],
       data: [[0], [0]],
       hooks: {

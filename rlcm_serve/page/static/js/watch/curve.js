@@ -5,7 +5,7 @@ import { number } from "../format.js";
 import { drawBands, drawMarks, drawText } from "../overlay.js";
 import { FONT, plot } from "../plot.js";
 import { colour } from "../theme.js";
-import { GUTTER, LINE, thresholdLabels } from "./gutter.js";
+import { gutterOf, LINE, thresholdLabels } from "./gutter.js";
 import { reachOf, ticksUpTo } from "./reach.js";
 import { canStopHigh, canStopLow, lowThreshold } from "./rule.js";
 
@@ -52,7 +52,7 @@ export function curve(root, sample, { policy, budget, usual }, size) {
     x,
     y: { min: 0, max: TOP, ...(labelled && { label: "confidence" }), ticks: size === "medium" ? [0, 1] : [0, 0.5, 1], format: String },
     height: HEIGHTS[size],
-    padding: [12, labelled ? GUTTER : 14, 0, 0],
+    padding: [12, labelled ? gutterOf(policy) : 14, 0, 0],
     series: [
       {
         stroke: () => colour("ink"),

@@ -1,6 +1,6 @@
 /** Labels right of a plot, each beside its line: they cannot lie on the curve, nor on each other. */
 
-import { decimalsOf } from "../format.js";
+import { confidence, decimalsOf } from "../format.js";
 import { canStopHigh, canStopLow } from "./rule.js";
 
 /**
@@ -8,10 +8,36 @@ import { canStopHigh, canStopLow } from "./rule.js";
  * @typedef {{ y: number, text: string, role: "blue" | "orange" | "green" }} Label `y`: its middle
  */
 
-/** Room for the longest label, CSS pixels. */
+/** Room for the longest label of four decimals, CSS pixels. */
 export const GUTTER = 106;
+/** Room for a further decimal. */
+const DIGIT = 7;
 /** From one label to the next, CSS pixels. */
 export const LINE = 16;
+
+/** Whether λ1 is one line, and can be reached. @param {Policy} policy */
+function hasLowLine(policy) {
+  return canStopLow(policy) && !policy.low_rise;
+}
+
+/**
+ * Decimals of a policy's labels: all have as many as the one that needs most.
+ *
+ * @param {Policy} policy
+ */
+function labelDecimals(policy) {
+  const { lambda_high: high, lambda_low: low, lambda_answer: least = 0 } = policy;
+  return decimalsOf([canStopHigh(policy) ? high : 0, hasLowLine(policy) ? low : 0, least]);
+}
+
+/**
+ * Room for a policy's labels, CSS pixels.
+ *
+ * @param {Policy} policy
+ */
+export function gutterOf(policy) {
+  return GUTTER + DIGIT * Math.max(0, labelDecimals(policy) - 4);
+}
 
 /**
  * The labels of a policy's thresholds.
@@ -26,12 +52,10 @@ export function thresholdLabels(policy, y, bottom, line = LINE) {
   /** @type {Label[]} */
   const labels = [];
   const { lambda_high: high, lambda_low: low, lambda_answer: least } = policy;
-  const [stops, stopsLow] = [canStopHigh(policy), canStopLow(policy) && !policy.low_rise];
-  // All with as many decimals as the one that needs most.
-  const decimals = decimalsOf([stops ? high : 0, stopsLow ? low : 0, least ?? 0]);
-  if (stops) labels.push({ y: y(high), text: `${high.toFixed(decimals)} stop`, role: "blue" });
-  if (stopsLow) labels.push({ y: y(low), text: `${low.toFixed(decimals)} ${policy.answer_on_low ? "stop" : "abstain"}`, role: "orange" });
-  if (least) labels.push({ y: y(least), text: `${least.toFixed(decimals)} to answer`, role: "green" });
+  const written = (/** @type {number} */ value) => confidence(value, labelDecimals(policy));
+  if (canStopHigh(policy)) labels.push({ y: y(high), text: `${written(high)} stop`, role: "blue" });
+  if (hasLowLine(policy)) labels.push({ y: y(low), text: `${written(low)} ${policy.answer_on_low ? "stop" : "abstain"}`, role: "orange" });
+  if (least) labels.push({ y: y(least), text: `${written(least)} to answer`, role: "green" });
   return spread(labels, bottom, line);
 }
 
