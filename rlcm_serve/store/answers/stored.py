@@ -339,7 +339,9 @@ _LEFT_OPEN = (
     *(AnswerRow.audited, AnswerRow.labelled.is_not(None), AnswerRow.risk == "regret"),
     AnswerRow.right.is_not(True),
     select(ShadowRow.id)
-    .where(ShadowRow.id == AnswerRow.id, ShadowRow.disagrees, ShadowRow.full_right.is_(None))
+    .where(
+        ShadowRow.id == AnswerRow.id, ShadowRow.disagrees.is_(True), ShadowRow.full_right.is_(None)
+    )
     .exists(),
 )
 """Answers whose label does not say whether the full budget's answer, another one, is right."""
