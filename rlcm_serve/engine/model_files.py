@@ -247,7 +247,7 @@ class ModelFiles:
 
 def _ends_of(config: dict[str, Any]) -> dict[str, Any]:
     """What vLLM takes from the configuration of a model without a generation config."""
-    named = (part.get("eos_token_id") for part in (config, config.get("text_config") or {}))
+    named = (own.get("eos_token_id") for own in (config, config.get("text_config") or {}))
     ends = next((one for one in named if one is not None), None)
     return {} if ends is None else {"eos_token_id": ends}
 

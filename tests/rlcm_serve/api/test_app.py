@@ -481,8 +481,9 @@ async def test_a_certificate_of_another_engine_fails_the_start(tmp_path: Path) -
     async with starting(certificates=[tmp_path / "foreign.json"]) as running:
         await running.until_settled()
         stage = error_of(await running.client.get("/readyz"), 503)["stage"]
-    assert "model: 'm1' here, 'm0' there" in stage
-    assert len(running.failures) == 1
+    assert stage == "failed to start: the log says why", "anyone may read it"
+    (failure,) = running.failures
+    assert "model: 'm1' here, 'm0' there" in str(failure)
 
 
 async def test_with_a_dead_engine_it_is_alive_but_not_ready(ready: Running) -> None:

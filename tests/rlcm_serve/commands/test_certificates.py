@@ -462,7 +462,7 @@ def check_refused(done: tuple[int, str, str], message: str) -> None:
         ("--pool t.parquet --method split", "140 problems or groups of --pool are calibration pr"),
         ("--order none.parquet", "none.parquet: no such file"),
         ("--average questions", "average 'questions' is unknown: give one of problems, groups"),
-        ("--max-group-size 0", "max_group_size is 0: give 1 or more problems"),
+        ("--max-group-size 0", "max_group_size is 0: give a whole number of problems"),
     ],
 )
 def test_what_fit_refuses(rlcm: Rlcm, record: Record, options: str, message: str) -> None:
