@@ -19,9 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from calibration.certificate.batches import Batches
 from calibration.certificate.certificate import Certificate, read_json
 from calibration.certificate.certify import check_splits, fit_design
@@ -216,19 +213,6 @@ def problems_to_label(start: Design | Certificate, traces: Traces, risk: Risk) -
         design = start.design
     needed_P = design.needs_label(tested, risk)
     return [name for name, needed in zip(tested.problem_ids, needed_P, strict=True) if needed]
-
-
-def drawn_problems(start: Design | Certificate, traces: Traces, risk: Risk) -> NDArray[np.bool_]:
-    """Which problems (P) get a label, under a design by which a share of them does.
-
-    Args:
-        start: the design, or a certificate of it.
-        traces: all problems, labelled or not: those of earlier batches too.
-        risk: that of the design.
-    """
-    design, counted = _state(start)
-    drawn = design.draw(counted.numbered(traces), risk)
-    return np.asarray(drawn.labelled_U1[traces.unit_P, 0])
 
 
 def _require_order(design: Design, order: Traces | None, traces: Traces) -> None:

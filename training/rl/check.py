@@ -137,7 +137,7 @@ def _check_reporters(config: GRPOConfig) -> None:
 
 _NO_SAMPLING = {
     **dict.fromkeys(("n", "temperature", "top_p", "max_tokens"), "use the table [rollouts]"),
-    "seed": "else all rollouts of a problem are the same; `seed` of the run seeds them",
+    "seed": "with it all rollouts of a problem are the same, and `seed` of the run seeds them",
     "logprobs": "the trainer asks for those that it needs",
 }
 """What `generation_kwargs` must not set, and why."""

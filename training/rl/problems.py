@@ -133,11 +133,12 @@ def _hub(source: str) -> Hub | None:
     Only these have splits.
     """
     benchmark, path = _benchmark(source), source.partition("=")[2]
-    if benchmark is not None:
-        hub = benchmark.source
-        is_split = isinstance(hub, Hub) and not hub.files and (not path or Path(path).is_dir())
-        return hub if isinstance(hub, Hub) and is_split else None
-    return Hub(source) if source.count("/") == 1 and not _is_local(source) else None
+    if benchmark is None:
+        return Hub(source) if source.count("/") == 1 and not _is_local(source) else None
+    hub = benchmark.source
+    if not isinstance(hub, Hub) or hub.files:
+        return None
+    return hub if not path or Path(path).is_dir() else None
 
 
 def _is_local(source: str) -> bool:

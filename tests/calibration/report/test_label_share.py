@@ -6,14 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from calibration import SELECTIVE, CalibrationError, Certificate, CertifiedLevel, Traces
 from calibration.certificate.design import Design
-from calibration.certificate.sequential import (
-    certify_sequential,
-    drawn_problems,
-    sequential_design,
-)
+from calibration.certificate.sequential import certify_sequential, sequential_design
 from calibration.report import write_report
 from calibration.report.build_data import build_report_data
 from calibration.report.summary import summarize
@@ -43,10 +40,16 @@ def shared(design: Design, pilot: Traces, traces: Traces) -> Certificate:
     return made
 
 
+def drawn_problems(design: Design, traces: Traces) -> NDArray[np.bool_]:
+    """Which problems (P) get a label."""
+    drawn_P: NDArray[np.bool_] = design.draw(traces, SELECTIVE).labelled_U1[traces.unit_P, 0]
+    return drawn_P
+
+
 def test_problems_without_a_label_change_no_figure(
     shared: Certificate, design: Design, pilot: Traces, traces: Traces
 ) -> None:
-    drawn_P = drawn_problems(design, traces, SELECTIVE)
+    drawn_P = drawn_problems(design, traces)
     assert 100 < drawn_P.sum() < 220
     kept_RC = traces.correct_RC & drawn_P[traces.problem_R][:, None]
     unlabelled = replace(traces, correct_RC=kept_RC)
@@ -63,7 +66,7 @@ def test_the_measured_problems_are_a_random_sample(design: Design, traces: Trace
     for number in range(60):
         other = replace(design, delta=design.delta * (1 - number / 1000))
         rows = [places[name] for name in other.evenly_labelled(traces).problem_ids]
-        drawn_P = drawn_problems(other, traces, SELECTIVE)
+        drawn_P = drawn_problems(other, traces)
         assert drawn_P[rows].all()
         sampled.append(chance_P[rows].mean())
         labelled.append(chance_P[drawn_P].mean())
