@@ -231,7 +231,7 @@ def require_any(caller: Caller, *scopes: AccessScope) -> None:
         has = ", ".join(sorted(caller.scopes))
         raise AccessDenied(
             f"this needs a key with scope {' or '.join(scopes)}, and yours has {has}: operators "
-            f"create it with `rlcm keys new --scope {scopes[0]}`",
+            f"create it with `rlcm keys new --name NAME --scope {scopes[0]}`",
             known=True,
         )
 

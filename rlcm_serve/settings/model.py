@@ -147,14 +147,16 @@ class Settings(BaseSettings):
     max_tokens: Tokens | None = _setting(
         None,
         "Model",
-        "Thinking budget of one sample, in tokens. Default: the model's budget.",
+        "Thinking budget of one sample, in tokens. Default: `max_new_tokens` of the model's "
+        "`generation_config.json`, otherwise 8,192.",
         example=2048,
     )
     answer_max_tokens: Tokens | None = _setting(
         None,
         "Model",
         "Maximum length of a forced answer, in tokens; the model's own may also use what is left "
-        "of the thinking budget. Default: the model's limit.",
+        "of the thinking budget. Default: `answer_max_tokens` of the model's "
+        "`generation_config.json`, otherwise 256.",
         example=64,
     )
     temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] | None = _setting(

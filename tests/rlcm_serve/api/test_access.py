@@ -160,7 +160,7 @@ async def test_a_key_opens_what_its_scope_is_for(
     assert (await client.post("/solve", json={}, headers=as_header(admin))).status_code == 200
     detail = error_of(await client.delete("/keys", headers=as_header(solve)), 403, "forbidden")
     assert "needs a key with scope admin, and yours has solve" in detail
-    assert "`rlcm keys new --scope admin`" in detail
+    assert "`rlcm keys new --name NAME --scope admin`" in detail
 
 
 async def test_the_scheme_is_read_in_any_case(client: httpx.AsyncClient, keys: Keys) -> None:

@@ -40,7 +40,7 @@ capabilities:
 {{- end -}}
 {{- with .Values.metrics -}}
 {{- if and .podMonitor (not .open) (not .secret) -}}
-{{- fail "Prometheus needs a key for /metrics unless metrics.open: set metrics.secret to a Secret with one (rlcm keys new --scope metrics)" -}}
+{{- fail "Prometheus needs a key for /metrics unless metrics.open: set metrics.secret to a Secret with one (rlcm keys new --name prometheus --scope metrics)" -}}
 {{- end -}}
 {{- end -}}
 {{- with .Values.autoscaling -}}
