@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from studies.paper.primary.design import (
     ACCURACY_MARGIN,
     LEAST_COMMON,
+    LEVEL,
     PILOT_SEEDS,
     POSTHOC,
     REFERENCE,
@@ -24,7 +25,7 @@ from studies.paper.primary.secondary import (
 )
 from studies.paper.primary.secondary_tables import differences_table, values_table
 from studies.paper.primary.tables import HEAD, verdict_row
-from studies.paper.primary.verdicts import RESAMPLES, judged
+from studies.paper.primary.verdicts import RESAMPLES, Verdict, judged
 from studies.paper.within.design import (
     BEST,
     IDEAS,
@@ -44,13 +45,8 @@ def pilot_text(results: Results, number: int = RESAMPLES) -> str:
         results: of this study and of the primary comparison's pilot.
         number: of resamples of the problems.
     """
-    names = [f"{method}-{seed}" for method in PILOT_METHODS for seed in PILOT_SEEDS]
-    if missing := [name for name in names if name not in results]:
-        return (
-            f"{len(names) - len(missing)} of {len(names)} runs are there; missing: "
-            f"{', '.join(missing)}. `make paper-primary ARGS=--pilot` makes those of grpo and "
-            "rlcm, `make paper-within` the others."
-        )
+    if missing := _missing(results, PILOT_METHODS, PILOT_SEEDS, "make paper-primary ARGS=--pilot"):
+        return missing
     parts = ["No verdict: three seeds, and the best of several ideas looks better than it is."]
     for panel in (TRAINED, OUT_OF_DOMAIN):
         found = panel_figures(results, PILOT_SEEDS, panel, number, PILOT_METHODS)
@@ -62,24 +58,41 @@ def pilot_text(results: Results, number: int = RESAMPLES) -> str:
 
 
 def own_text(results: Results, number: int = RESAMPLES) -> str:
-    """What the best idea changes against RLCM; verdicts only once every seed is there.
+    """What the best idea changes against RLCM; nothing before every seed is there.
 
     Args:
         results: of this study and of the primary comparison.
         number: of resamples of the problems.
     """
-    whole = [seed for seed in SEEDS if all(f"{name}-{seed}" in results for name in OWN_METHODS)]
-    said = f"{len(whole)} of {len(SEEDS)} seeds have all of {', '.join(OWN_METHODS)}."
-    if len(whole) < 2:
-        return f"{said} A comparison needs two seeds or more; `make paper-within` makes them."
-    parts = [said]
+    if missing := _missing(results, OWN_METHODS, SEEDS, "make paper-primary"):
+        return missing
+    parts = []
     for panel in (TRAINED, OUT_OF_DOMAIN):
-        found = panel_figures(results, whole, panel, number, OWN_METHODS)
+        found = panel_figures(results, SEEDS, panel, number, OWN_METHODS)
         parts.append(f"**{panel.title.capitalize()}**, {found.n_common} problems mixed in all.")
         if panel is TRAINED:
-            parts.append(_verdicts(found, whole))
+            parts += [_verdicts(found, SEEDS), _what_follows(found)]
         parts += _by_probe(found, OWN_METHODS, [(BEST, RLCM), (BEST, REFERENCE)])
     return "\n\n".join(parts)
+
+
+def _missing(
+    results: Results, methods: Sequence[str], seeds: Sequence[int], others: str
+) -> str | None:
+    """Which runs are missing, and what makes them; None if there are all.
+
+    Args:
+        others: the command that makes the runs of the primary comparison.
+    """
+    names = [f"{method}-{seed}" for method in methods for seed in seeds]
+    missing = [name for name in names if name not in results]
+    if not missing:
+        return None
+    return (
+        f"{len(names) - len(missing)} of {len(names)} runs are there; missing: "
+        f"{', '.join(missing)}. `{others}` makes those of {REFERENCE} and {RLCM}, "
+        "`make paper-within` the others."
+    )
 
 
 def _by_probe(
@@ -94,13 +107,28 @@ def _by_probe(
 
 def _verdicts(found: PanelFigures, seeds: Sequence[int]) -> str:
     """A line for each endpoint of the best idea, under Holm's correction over both."""
+    is_complete = tuple(seeds) == SEEDS
+    rows = [verdict_row(one, is_complete) for one in _judged(found, len(seeds))]
+    return "\n".join([f"Differences are to {RLCM}, by the post-hoc probe.", "", *HEAD, *rows])
+
+
+def _judged(found: PanelFigures, n_seeds: int) -> list[Verdict]:
     differences = {
         (BEST, endpoint): found.crossed(_read(BEST), _read(RLCM), endpoint.name)
         for endpoint in OWN_ENDPOINTS
     }
-    is_complete = tuple(seeds) == SEEDS
-    rows = [verdict_row(one, is_complete) for one in judged(differences, len(seeds))]
-    return "\n".join([f"Differences are to {RLCM}, by the post-hoc probe.", "", *HEAD, *rows])
+    return judged(differences, n_seeds)
+
+
+def _what_follows(found: PanelFigures) -> str:
+    """Whether the best idea is confirmed: it tells more, and is not less often right."""
+    within, accuracy = _judged(found, len(SEEDS))
+    p = 1.0 if accuracy.difference is None else accuracy.difference.p_above(-ACCURACY_MARGIN)
+    is_confirmed = within.text == "better" and p < LEVEL
+    return (
+        f"Is the accuracy lower by {ACCURACY_MARGIN:g} or more? That it is not has p = {p:.3g}. "
+        + (f"To be confirmed: {BEST}." if is_confirmed else f"{BEST} stays a result.")
+    )
 
 
 def _choice(found: PanelFigures) -> str:
