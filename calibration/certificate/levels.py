@@ -57,7 +57,8 @@ class InfeasibleLevel:
 
     Attributes:
         alpha: the requested risk.
-        n_too_small: whether more problems could change this; otherwise the risk itself is too high.
+        n_too_small: whether more problems could change this; otherwise the risk of the policy that
+            failed first is shown to be above alpha.
         reason: the reason as text, with the numbers.
         p_value: p-value of the policy that is tested first at this level and failed; if policies
             are tested without an order, the smallest p-value.

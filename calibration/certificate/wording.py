@@ -1,5 +1,7 @@
 """What a certificate covers and what it does not cover, in words."""
 
+from decimal import ROUND_CEILING, Context, Decimal
+
 from calibration.certificate.kinds import Kind, named
 from calibration.simulation.groups import Groups
 from calibration.simulation.label_share import LabelShare
@@ -233,6 +235,15 @@ def percent(probability: float) -> str:
     """
     said = (f"{100 * probability:.{digits}g}%" for digits in (6, 12, 15, 17))
     return next((text for text in said if text != "100%"), "100%")
+
+
+def at_most(bound: float) -> str:
+    """An upper bound on a share, rounded up at the third digit: 0.19447 is "19.5%".
+
+    Rounded to the nearest, half of the bounds would claim more than is shown.
+    """
+    exact = Decimal(repr(float(bound))) * 100
+    return f"{Context(prec=3, rounding=ROUND_CEILING).plus(exact).normalize():f}%"
 
 
 def former_covers(risk: Risk, delta: float, promise: Promise, kind: PValue) -> str:

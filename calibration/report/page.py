@@ -8,12 +8,11 @@ from calibration.certificate.levels import equal_levels
 from calibration.report import captions, figures, policy_figures, tables
 from calibration.report.captions import OPTIMISTIC
 from calibration.report.summary import Summary
-from calibration.report.wording import problems
+from calibration.report.wording import problems, sureness
 from calibration.report_kit.content import Bullets, Card, Cards, Links, Page, Plate, Section, Text
 from calibration.report_kit.tables import Table, pairs
 from calibration.report_kit.wording import NB, listed, percent, rate
 from calibration.testing.fwer import Promise
-from calibration.testing.p_values import PValue
 
 
 def page(summary: Summary) -> Page:
@@ -71,9 +70,6 @@ def promise(certificate: Certificate) -> str:
         "error": f"{share} of all questions {verb} answered wrong",
         "regret": f"{share} of all questions {verb} answered wrong but right at the full budget",
     }.get(certificate.risk, f"the mean loss {certificate.risk!r} is {share}")
-    sure = f"With probability at least {rate(1 - certificate.delta)}"
-    if certificate.p_value is PValue.CLT:
-        sure = f"With probability about {rate(1 - certificate.delta)}, given many problems"
     together = ""
     if len(alphas) > 1:
         chosen = f"α{NB}={NB}{listed(alphas)}"
@@ -82,7 +78,7 @@ def promise(certificate: Certificate) -> str:
             Promise.POINTWISE: f" This holds for any one of {chosen}, chosen before looking.",
         }[certificate.promise]
     average = "on average over new problems like the calibration problems"
-    return f"{sure}, {what}, {average}.{together}"
+    return f"{sureness(certificate)}, {what}, {average}.{together}"
 
 
 def _cards(summary: Summary) -> Cards:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.evaluate import LevelReplay
 from calibration.certificate.levels import CertifiedLevel, Level
+from calibration.certificate.wording import at_most
 from calibration.report.summary import Measured, Summary
-from calibration.report.wording import exits, interval, policy, problems
+from calibration.report.wording import exits, interval, policy, problems, sureness
 from calibration.report_kit.tables import Cell, Row, Table, pairs
 from calibration.report_kit.wording import p_value, percent, rate, tokens
 
@@ -15,9 +16,8 @@ def certified_levels(certificate: Certificate, abstains: bool) -> Table:
     """The levels as the certificate states them; `abstains`: it may leave questions unanswered."""
     head = ["risk", "bound", *_if(abstains, "answered", "right"), "tokens", "saved", "p-value"]
     return Table(
-        "Figures of the certificate, on its calibration problems. With probability at least "
-        f"{rate(1 - certificate.delta)}, the risk of every tested policy is below its bound. "
-        "Tokens are per question.",
+        f"Figures of the certificate, on its calibration problems. {sureness(certificate)}, the "
+        "risk of every tested policy is below its bound. Tokens are per question.",
         ["α", *head, "policy"],
         [_level_row(level, certificate, abstains, len(head)) for level in certificate.levels],
     )
@@ -96,7 +96,7 @@ def _level_row(level: Level, certificate: Certificate, abstains: bool, n_figures
         return Row(rate(level.alpha), [Cell(reason, kind="words", span=n_figures + 1)])
     figures = [
         percent(level.risk),
-        percent(level.risk_upper),
+        at_most(level.risk_upper),
         *_if(abstains, percent(level.share_answered), percent(level.share_right)),
         tokens(level.expected_tokens),
         percent(1 - level.expected_tokens / level.full_budget_tokens),

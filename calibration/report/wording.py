@@ -1,10 +1,21 @@
 """Problems, intervals and policies in words, for the page and its figures."""
 
+from calibration.certificate.certificate import Certificate
 from calibration.certificate.evaluate import Evaluation
 from calibration.certificate.report_data import Readings
+from calibration.certificate.wording import percent as probability
 from calibration.policy.exit_rule import ExitPolicy
 from calibration.report.summary import Measured
 from calibration.report_kit.wording import percent, rate
+from calibration.testing.p_values import PValue
+
+
+def sureness(certificate: Certificate) -> str:
+    """With which probability the certificate holds."""
+    confidence = probability(1 - certificate.delta)
+    if certificate.p_value is PValue.CLT:
+        return f"With probability about {confidence}, given many problems"
+    return f"With probability at least {confidence}"
 
 
 def problems(measured: Measured) -> str:

@@ -45,6 +45,9 @@ class Scale:
                 probability.
         """
         logit_N, right_N, weight_N = _readings(traces)
+        # A sum depends on its order in the last bit, and the digits that are kept on that bit.
+        order_N = np.lexsort((weight_N, right_N, logit_N))
+        logit_N, right_N, weight_N = logit_N[order_N], right_N[order_N], weight_N[order_N]
 
         def loss(slope_and_offset: NDArray[np.float64]) -> float:
             z_N = slope_and_offset[0] * logit_N + slope_and_offset[1]

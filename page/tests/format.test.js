@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { clock, confidence, count, decimalsOf, duration, frequency, list, measured, mostOf, percent, sentence, threshold, within } from "../../rlcm_serve/page/static/js/format.js";
+import { atMost, clock, confidence, count, decimalsOf, duration, frequency, list, measured, mostOf, percent, sentence, threshold, within } from "../../rlcm_serve/page/static/js/format.js";
 
 test("a share never rounds to none or all of it", () => {
   assert.equal(percent(0.1), "10%");
@@ -99,4 +99,8 @@ test("the failures that a probability allows are never told too few", () => {
 test("the hour after midnight is the first of its day", () => {
   assert.equal(clock(new Date(2026, 0, 12, 0, 5, 7)), "00:05:07");
   assert.equal(clock(new Date(2026, 0, 12, 23, 59, 59)), "23:59:59");
+});
+
+test("a bound is rounded up, and one that needs no rounding stays", () => {
+  assert.deepEqual([0.194471, 0.4, 0.07, 0.011, 1, 0].map(atMost), ["19.45%", "40%", "7%", "1.1%", "100%", "0%"]);
 });

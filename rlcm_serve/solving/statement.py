@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
-from calibration.certificate.wording import percent
+from calibration.certificate.wording import at_most, percent
 from calibration.testing.fwer import Promise
 from calibration.testing.p_values import PValue
 from rlcm_serve.core import Guarantee, NextQuestionsBound, RiskName
@@ -113,7 +113,7 @@ def _jointly(certificate: Certificate, level: CertifiedLevel) -> str:
     like = " like the calibration's" if _is_gated(certificate) else ""
     which = f"{_of_kind(certificate)}{like}"
     said = [
-        _SIDES[name].format(most=f"{100 * bound:.3g}%", which=which)
+        _SIDES[name].format(most=at_most(bound), which=which)
         for name, bound in _bounds(certificate, level).items()
     ]
     if (coming := _next_questions(certificate, level)) is not None:

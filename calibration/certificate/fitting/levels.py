@@ -104,7 +104,9 @@ def _infeasible(fit: Fit, level: int, alpha: float) -> InfeasibleLevel:
         n_too_small, why = _why_not(fit, losses, alpha, share * fit.level_delta, p_value)
         high, remedy = "risk too high", "choose a larger alpha, or use a better model or probe"
     if n_too_small:
-        high, remedy = "too few problems", "record more problems"
+        more = "record more problems"
+        is_low = losses.total_loss_T[0] < alpha * losses.total_weight_T[0]
+        high, remedy = "too few problems", more if is_low else f"{more}, or choose a larger alpha"
     return InfeasibleLevel(
         alpha=alpha,
         n_too_small=n_too_small,
@@ -139,12 +141,11 @@ def _why_not(
         )
     without_loss = replace(losses, loss_UT=np.zeros_like(losses.loss_UT))
     (best,) = p_values(without_loss, alpha, fit.kind, fit.seed, level_delta)
-    # Clopper-Pearson's bound below the risk is above alpha: no number of problems would help.
-    is_refuted = 1 - float(clopper_pearson_upper(weight - loss, weight, fit.delta)) > alpha
-    n_too_small = bool(best > level_delta or loss < alpha * weight) and not is_refuted
+    # With Clopper-Pearson's bound below the risk above alpha, no number of problems would help.
+    n_too_small = 1 - float(clopper_pearson_upper(weight - loss, weight, fit.delta)) <= alpha
     # Where labels are drawn, what bets can win depends on which units have one.
     needed = 0 if losses.drawn is not None else fewest_units(alpha, level_delta, fit.kind)
-    if best > level_delta and weight < needed and not is_refuted:
+    if best > level_delta and weight < needed and n_too_small:
         return n_too_small, (
             f"{policy} is measured on {weight:.5g} of {fit.full_weight:.5g} calibration "
             f"{fit.counted}, with a total loss of {loss:.5g}; with its own part of delta, "

@@ -108,7 +108,7 @@ def explaining_policy(family: Family, tested: Tested, level: int) -> int:
 
 
 def _check_weights(family: Family, n_levels: int) -> None:
-    """Checks only the number of weights; their values are checked where they are used."""
+    """Checks that each level has its weights; their values are checked where they are used."""
     if family.weights_LT is None:
         return
     lengths = [len(weights_T) for weights_T in family.weights_LT]
@@ -118,3 +118,9 @@ def _check_weights(family: Family, n_levels: int) -> None:
             f"{len(family.policies)} policies: give one row per alpha, by rising alpha, with one "
             "weight per policy"
         )
+    for number, weights_T in enumerate(family.weights_LT, 1):
+        if not any(weights_T):
+            raise CalibrationError(
+                f"all weights of alpha number {number} are 0: give at least one of its policies a "
+                "part of delta"
+            )

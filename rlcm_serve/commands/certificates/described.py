@@ -85,6 +85,8 @@ def _in_words(certificate: Certificate, level: Level) -> str:
 
 def _jointly(certificate: Certificate) -> list[str]:
     """What holds jointly with each certified level, in lines of text."""
+    from calibration.certificate.wording import at_most
+
     joint = certificate.joint
     if joint is None:
         return []
@@ -92,7 +94,7 @@ def _jointly(certificate: Certificate) -> list[str]:
     lines = []
     for number, level in enumerate(certificate.levels):
         if level.certified:
-            said = [f"{one.risk} at most {one.bounds[number]:.3g}" for one in joint.bounds]
+            said = [f"{one.risk} at most {at_most(one.bounds[number])}" for one in joint.bounds]
             if joint.next is not None:
                 said.append(
                     f"of the next {joint.next.questions} {which} at most "

@@ -319,6 +319,12 @@ class TestInfeasible:
                 False,
                 "has a total loss of 8 on 40 .*0.985, above .* 0.09; choose a larger",
             ),
+            (
+                40,
+                4,
+                True,
+                "has a total loss of 4 on 40 .*; record more problems, or choose a larger",
+            ),
             (14, 1, True, "is measured on 14 of 14 .* with a total loss of 1"),
             (14, 9, False, "has a total loss of 9 on 14 .* choose a larger alpha"),
         ],
@@ -755,6 +761,11 @@ class TestPromises:
     @pytest.fixture
     def traces(self, world) -> Traces:
         return world.draw(np.random.default_rng(16), 400)
+
+    def test_a_level_without_weight_is_refused(self, traces: Traces, family: Family) -> None:
+        no_weight = replace(family, weights_LT=((1.0, 0.0), (0.0, 0.0)))
+        with pytest.raises(CalibrationError, match="all weights of alpha number 2 are 0: give at"):
+            certify(traces, alphas=(0.1, 0.3), family=no_weight)
 
     def test_pointwise_does_not_fall_through(self, traces: Traces, family: Family) -> None:
         made = certify(traces, alphas=(0.1, 0.3), promise="pointwise", family=family)

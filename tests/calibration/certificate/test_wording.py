@@ -1,7 +1,7 @@
 import pytest
 
 from calibration import Promise, PValue, Risk
-from calibration.certificate.wording import covers, does_not_cover
+from calibration.certificate.wording import at_most, covers, does_not_cover
 from calibration.simulation.groups import Average, Groups
 from calibration.simulation.risks import ERROR, REGRET, SELECTIVE
 
@@ -78,3 +78,20 @@ def test_the_wording_names_what_is_not_covered() -> None:
             assert sum(part in line for line in listed) == 1
     assert "questions that the service declines to answer" in does_not_cover(SELECTIVE)
     assert "questions that the service declines to answer" not in does_not_cover(REGRET)
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [
+        (0.19447, "19.5%"),
+        (0.6984, "69.9%"),
+        (0.07, "7%"),
+        (0.4, "40%"),
+        (1.0, "100%"),
+        (0.9996, "100%"),
+        (3.2101e-5, "0.00322%"),
+        (0.0, "0%"),
+    ],
+)
+def test_a_bound_is_never_stated_below_what_is_shown(bound: float, words: str) -> None:
+    assert at_most(bound) == words

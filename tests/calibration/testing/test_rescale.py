@@ -87,3 +87,13 @@ def test_thresholds_keep_their_order(
 @pytest.mark.parametrize("outside", [-1.0, 0.0, 1.0, 1.01])
 def test_thresholds_that_always_or_never_fire_stay(outside: float) -> None:
     assert Scale(0.5, -1.0).threshold(outside) == outside
+
+
+def test_names_and_order_of_the_problems_have_no_say(world) -> None:
+    """Thresholds come from the sixth digit, too, and a certificate is recognised by them."""
+    for seed in range(40):
+        traces = distorted(world.draw(np.random.default_rng(seed), 300), 0.5, -1.0)
+        other = np.random.default_rng(seed).permutation(traces.n_rollouts)
+        columns = ("final_R", "tokens_RC", "confidence_RC", "correct_RC")
+        moved = replace(traces, **{name: getattr(traces, name)[other] for name in columns})
+        assert Scale.fit(moved) == Scale.fit(traces)

@@ -24,6 +24,15 @@ export function percent(share) {
 }
 
 /**
+ * A bound on a share, rounded up, as less was not shown: 0.19447 -> "19.45%", 0.4 -> "40%".
+ *
+ * @param {number} share in [0, 1]
+ */
+export function atMost(share) {
+  return `${number(Math.ceil(Number((share * 1e4).toPrecision(12))) / 100, 2)}%`;
+}
+
+/**
  * A share that was counted or estimated, always with one decimal, so that figures beside each other
  * look alike: 0.19 -> "19.0%", 0.134 -> "13.4%". None and all are exact: 0 -> "0%", 1 -> "100%"; what
  * would round to them has more decimals: 0.9996 -> "99.96%".

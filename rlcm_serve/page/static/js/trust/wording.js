@@ -1,7 +1,7 @@
 /** A certificate in plain sentences. Each term is explained by one of them, where it first appears. */
 
 import { servedLevel } from "../ask/levels.js";
-import { list, mostOf, number, percent, threshold, tokens } from "../format.js";
+import { atMost, list, mostOf, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
@@ -103,7 +103,7 @@ export function jointlyOf({ joint, levels, risk, kind, average }, level) {
   if (!joint) return "";
   const questions = kind?.name ? "all questions of this kind" : "all questions";
   const at = levels.findIndex(({ alpha }) => alpha === level.alpha);
-  const said = joint.bounds.map(({ risk: side, bounds }) => SIDES[side]?.(percent(bounds[at] ?? 1), questions) ?? `${side} is at most ${percent(bounds[at] ?? 1)}`);
+  const said = joint.bounds.map(({ risk: side, bounds }) => SIDES[side]?.(atMost(bounds[at] ?? 1), questions) ?? `${side} is at most ${atMost(bounds[at] ?? 1)}`);
   const most = joint.next?.most[at];
   if (joint.next && typeof most === "number") {
     const answered = risk === "selective" ? "answered " : "";
@@ -134,7 +134,7 @@ export function whyNot({ alpha, reason }) {
   const [why] = (reason ?? "").split(":");
   const found = {
     "too few problems": ["too few problems", "there are too few problems to show that the risk is this low. More problems may help."],
-    "risk too high": ["too many errors", "no stopping rule made few enough errors. A larger α, a better model or a better probe may help."],
+    "risk too high": ["too many errors", "the stopping rule that is tested first made too many errors, and no other one was certified. A larger α, a better model or a better probe may help."],
     "limit too low": ["limits too strict", "no stopping rule kept the other limits as well. A larger α or wider limits may help."],
   }[why ?? ""];
   if (!found) return { short: "not certified", long: `${at}.` };
