@@ -148,73 +148,56 @@ class StoppedRollouts:
         return given_DT, full_D1[:, 0]
 
     def _each(
-        self, simulate: Callable[..., Found], rollout_DN: NDArray[np.intp]
+        self,
+        simulate: Callable[["_Stops", NDArray[np.intp]], Found],
+        rollout_DN: NDArray[np.intp],
     ) -> tuple[Found, Found]:
         """What a function finds in draws under each policy, and at the full budget."""
         of, never = self.simulator, np.array([FULL_BUDGET.lambda_stop])
         return (
-            simulate(self.stop_RT, rollout_DN, of.min_share_T, of.min_lead_T),
-            simulate(self.full_R1, rollout_DN, np.zeros(1), never),
+            simulate(_Stops(self.stop_RT, of.min_share_T, of.min_lead_T), rollout_DN),
+            simulate(_Stops(self.full_R1, np.zeros(1), never), rollout_DN),
         )
 
-    def _class_given(
-        self,
-        stop_RT: NDArray[np.unsignedinteger[Any]],
-        rollout_DN: NDArray[np.intp],
-        min_share_T: NDArray[np.float64],
-        min_lead_T: NDArray[np.float64],
-    ) -> NDArray[np.int64]:
+    def _class_given(self, stops: "_Stops", rollout_DN: NDArray[np.intp]) -> NDArray[np.int64]:
         if rollout_DN.shape[1] == 1:
-            return _take(self.outcomes_of.class_RS, stop_RT, rollout_DN[:, 0])
-        merged = self._vote(stop_RT, rollout_DN, min_share_T, min_lead_T)
+            return _take(self.outcomes_of.class_RS, stops.stop_RT, rollout_DN[:, 0])
+        merged = self._vote(stops, rollout_DN)
         return np.where(merged.answered_DT, merged.of_winner(merged.class_NDT), NO_ANSWER)
 
     def _alone(
-        self,
-        stop_RT: NDArray[np.unsignedinteger[Any]],
-        rollout_DN: NDArray[np.intp],
-        min_share_T: NDArray[np.float64],
-        min_lead_T: NDArray[np.float64],
+        self, stops: "_Stops", rollout_DN: NDArray[np.intp]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Outcome and confidence of single samples, draws x policies."""
         row_D = rollout_DN[:, 0]
         return (
-            _take(self.outcomes_of.outcome_RS, stop_RT, row_D),
-            _take(self.outcomes_of.confidence_RS, stop_RT, row_D),
+            _take(self.outcomes_of.outcome_RS, stops.stop_RT, row_D),
+            _take(self.outcomes_of.confidence_RS, stops.stop_RT, row_D),
         )
 
     def _merge(
-        self,
-        stop_RT: NDArray[np.unsignedinteger[Any]],
-        rollout_DN: NDArray[np.intp],
-        min_share_T: NDArray[np.float64],
-        min_lead_T: NDArray[np.float64],
+        self, stops: "_Stops", rollout_DN: NDArray[np.intp]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Outcome and share of the vote, draws x policies."""
-        merged = self._vote(stop_RT, rollout_DN, min_share_T, min_lead_T)
+        merged = self._vote(stops, rollout_DN)
         flags_DT = merged.of_winner(merged.outcome_NDT) % _TOKENS
         tokens_DT = (merged.outcome_NDT // _TOKENS).sum(axis=0)
         return tokens_DT * _TOKENS + np.where(merged.answered_DT, flags_DT, 0), merged.share_DT
 
-    def _vote(
-        self,
-        stop_RT: NDArray[np.unsignedinteger[Any]],
-        rollout_DN: NDArray[np.intp],
-        min_share_T: NDArray[np.float64],
-        min_lead_T: NDArray[np.float64],
-    ) -> "_Voted":
+    def _vote(self, stops: "_Stops", rollout_DN: NDArray[np.intp]) -> "_Voted":
         """The samples of each draw, after some were ended by the vote, and their vote."""
-        samples = self._samples(stop_RT, rollout_DN)
-        stops_T = min_lead_T <= 1
-        if stops_T.any():
-            few = self._samples(stop_RT[:, stops_T], rollout_DN)
-            self._end_by_vote(few, stop_RT[:, stops_T], rollout_DN, min_lead_T[stops_T])
+        samples = self._samples(stops.stop_RT, rollout_DN)
+        ends_T = stops.min_lead_T <= 1
+        if ends_T.any():
+            stop_RS = stops.stop_RT[:, ends_T]
+            few = self._samples(stop_RS, rollout_DN)
+            self._end_by_vote(few, stop_RS, rollout_DN, stops.min_lead_T[ends_T])
             for whole_NDT, cut_NDS in zip(samples, few, strict=True):
-                whole_NDT[:, :, stops_T] = cut_NDS
+                whole_NDT[:, :, ends_T] = cut_NDS
         outcome_NDT, class_NDT, weight_NDT = samples
         votes = take_votes(np.moveaxis(class_NDT, 0, -1), np.moveaxis(weight_NDT, 0, -1))
         answered_DT = is_answered(
-            rollout_DN.shape[1], votes.sample_X >= 0, votes.share_X, min_share_T
+            rollout_DN.shape[1], votes.sample_X >= 0, votes.share_X, stops.min_share_T
         )
         winner_DT = np.maximum(votes.sample_X, 0)
         return _Voted(outcome_NDT, class_NDT, winner_DT, votes.share_X, answered_DT)
@@ -256,6 +239,15 @@ class StoppedRollouts:
         outcome_NDT[ended_NDT] = (tokens_NDT * _TOKENS)[ended_NDT]
         class_NDT[ended_NDT] = NO_ANSWER
         weight_NDT[ended_NDT] = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stops:
+    """Where rollouts stop (R, T), and the share and lead that each policy's vote needs (T)."""
+
+    stop_RT: NDArray[np.unsignedinteger[Any]]
+    min_share_T: NDArray[np.float64]
+    min_lead_T: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -265,8 +265,8 @@ def add_familiarity(
     """
     from calibration.traces.traces import write_table
     from rlcm_serve.engine.model_files import resolve_model
-    from rlcm_serve.evaluation.add_familiarity import problems_of, with_familiarity
-    from rlcm_serve.evaluation.regrading import read_table
+    from rlcm_serve.evaluation.add_familiarity import with_familiarity
+    from rlcm_serve.evaluation.regrading import problems_of, read_table
     from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
     from rlcm_serve.recording.problems import read_problems
     from rlcm_serve.recording.prompt_states import read_prompt_states

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 
-from calibration import TraceError
 from calibration.traces.fingerprint import Fingerprint
-from calibration.traces.table import FAMILIARITY, fingerprint_of, with_fingerprint
+from calibration.traces.table import FAMILIARITY, with_fingerprint
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.recording.problems import LabelledProblem
-
-
-def problems_of(table: pa.Table, problems: Iterable[LabelledProblem]) -> list[LabelledProblem]:
-    """The problems of the traces, in the order of their first rows.
-
-    Raises:
-        RequestRefused: one is not among `problems`; the message names it.
-    """
-    known = {problem.id: problem for problem in problems}
-    ids = dict.fromkeys(table["problem_id"].to_pylist())
-    for id_ in ids:
-        if id_ not in known:
-            raise RequestRefused(
-                "data",
-                f"problem {id_!r} of the traces is not among the {len(known)} problems: give the "
-                "problems that were recorded",
-            )
-    return [known[id_] for id_ in ids]
+from rlcm_serve.evaluation.regrading import required_fingerprint
 
 
 def with_familiarity(
@@ -47,9 +28,7 @@ def with_familiarity(
         RequestRefused: they were recorded on another engine, so that its gate says nothing of them;
             or the engine has no familiarity reading.
     """
-    fingerprint = fingerprint_of(table.schema, "traces")
-    if fingerprint is None:
-        raise TraceError("the traces have no fingerprint, so no service can use them: record again")
+    fingerprint = required_fingerprint(table)
     if not engine.is_gated:
         raise RequestRefused(
             "model",

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from calibration import TraceError
 from calibration.policy.voting import NO_ANSWER
+from calibration.traces.fingerprint import Fingerprint
 from calibration.traces.table import SCHEMA, fingerprint_of, with_fingerprint
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.evaluation.grading import Grader, grader_named, grader_of
@@ -62,6 +63,36 @@ def read_table(path: Path) -> pa.Table:
     return table
 
 
+def problems_of(table: pa.Table, problems: Iterable[LabelledProblem]) -> list[LabelledProblem]:
+    """The problems of the traces, in the order of their first rows.
+
+    Raises:
+        RequestRefused: one is not among `problems`; the message names it.
+    """
+    known = {problem.id: problem for problem in problems}
+    ids = dict.fromkeys(table["problem_id"].to_pylist())
+    for id_ in ids:
+        if id_ not in known:
+            raise RequestRefused(
+                "data",
+                f"problem {id_!r} of the traces is not among the {len(known)} problems: give the "
+                "problems that were recorded",
+            )
+    return [known[id_] for id_ in ids]
+
+
+def required_fingerprint(table: pa.Table) -> Fingerprint:
+    """The fingerprint of the traces.
+
+    Raises:
+        TraceError: they have none, or it is malformed.
+    """
+    fingerprint = fingerprint_of(table.schema, "traces")
+    if fingerprint is None:
+        raise TraceError("the traces have no fingerprint, so no service can use them: record again")
+    return fingerprint
+
+
 def regrader(table: pa.Table, name: str | None) -> Grader:
     """The grader with this name; for None that of the traces, in its version of today.
 
@@ -99,7 +130,7 @@ def regrade(
     """
     fingerprint = fingerprint_of(table.schema, "traces")
     ids, said = table["problem_id"].to_pylist(), table["answer"].to_pylist()
-    references = _references(dict.fromkeys(ids), problems, grader)
+    references = _references(problems_of(table, problems), grader)
     answers: dict[str, list[str]] = {}
     for id_, answer in dict.fromkeys(zip(ids, said, strict=True)):
         answers.setdefault(id_, []).extend([] if answer is None else [answer])
@@ -127,26 +158,17 @@ def regrade(
     )
 
 
-def _references(
-    ids: Iterable[str], problems: Iterable[LabelledProblem], grader: Grader
-) -> dict[str, str]:
+def _references(problems: Iterable[LabelledProblem], grader: Grader) -> dict[str, str]:
     """The reference of each problem that has a label."""
-    known = {problem.id: problem for problem in problems}
     found = {}
-    for id_ in ids:
-        if id_ not in known:
-            raise RequestRefused(
-                "data",
-                f"problem {id_!r} of the traces is not among the {len(known)} problems: give the "
-                "problems that were recorded",
-            )
-        if not known[id_].is_labelled:
+    for problem in problems:
+        if not problem.is_labelled:
             continue
         try:
-            grader.check_reference(known[id_].answer)
+            grader.check_reference(problem.answer)
         except RequestRefused as error:
-            raise RequestRefused("data", f"problem {id_!r}: {error}") from error
-        found[id_] = known[id_].answer
+            raise RequestRefused("data", f"problem {problem.id!r}: {error}") from error
+        found[problem.id] = problem.answer
     return found
 
 

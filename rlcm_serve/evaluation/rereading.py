@@ -11,12 +11,13 @@ import pyarrow as pa
 import torch
 
 from calibration import TraceError
-from calibration.traces.table import fingerprint_of, with_fingerprint
+from calibration.traces.table import with_fingerprint
 from rlcm_serve.engine.model_files import digest_probe
 from rlcm_serve.engine.weights.probe_files import read_probe
 from rlcm_serve.engine.worker.probe import Probe
 from rlcm_serve.engine.worker.statistics import STATISTICS
 from rlcm_serve.errors import ModelRefused
+from rlcm_serve.evaluation.regrading import required_fingerprint
 from rlcm_serve.recording.kept_inputs import KeptInputs
 
 ReadingKey = tuple[str, int, int]
@@ -35,9 +36,7 @@ def reread(table: pa.Table, inputs: Iterable[KeptInputs], folder: Path) -> pa.Ta
         TraceError: the traces have no fingerprint, or a reading has no inputs.
         ModelRefused: the folder holds no probe, or one for another hidden size.
     """
-    fingerprint = fingerprint_of(table.schema, "traces")
-    if fingerprint is None:
-        raise TraceError("the traces have no fingerprint, so no service can use them: record again")
+    fingerprint = required_fingerprint(table)
     read = _confidences(inputs, folder)
     columns = [table[name].to_pylist() for name in ("problem_id", "rollout", "tokens")]
     found = np.array([read.get(key, np.nan) for key in zip(*columns, strict=True)])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self, get_args
 
-ACTIONS = ("withdraw", "smaller-level", "warn", "none")
+ActionName = Literal["withdraw", "smaller-level", "warn", "none"]
+ACTIONS: tuple[ActionName, ...] = get_args(ActionName)
 ALARMS = ("risk", "drift")
 _ID = re.compile("[0-9a-f]{12}")
 

@@ -21,7 +21,7 @@ from pydantic_settings import (
 
 from rlcm_serve.core import MAX_SAMPLES, MAX_TEMPERATURE, Signal
 from rlcm_serve.home import at_home
-from rlcm_serve.settings.actions import AlarmActions
+from rlcm_serve.settings.actions import ActionName, AlarmActions
 from rlcm_serve.settings.shares import AuditShares
 from rlcm_serve.terminal import default_engine_log, state_folder
 
@@ -42,9 +42,6 @@ def split_list(value: Any) -> Any:
 def split_words(value: Any) -> Any:
     """A text is words, as a shell reads them."""
     return shlex.split(value) if isinstance(value, str) else value
-
-
-_Action = Literal["withdraw", "smaller-level", "warn", "none"]
 
 
 def _lower(value: Any) -> Any:
@@ -432,14 +429,14 @@ class Settings(BaseSettings):
         "Whose labels of audited answers enter the test: those of keys with the scope label or "
         "admin (trusted), or also of the key that asked (all).",
     )
-    risk_alarm: Annotated[_Action, BeforeValidator(_lower)] = _setting(
+    risk_alarm: Annotated[ActionName, BeforeValidator(_lower)] = _setting(
         "withdraw",
         "Monitoring",
         "If labels show a risk above alpha: withdraw the certificate's guarantee, and answer at "
         "the full budget (withdraw) or with the policy of a smaller level (smaller-level); say so "
         "(warn), or only show it (none).",
     )
-    drift_alarm: Annotated[_Action, BeforeValidator(_lower)] = _setting(
+    drift_alarm: Annotated[ActionName, BeforeValidator(_lower)] = _setting(
         "warn",
         "Monitoring",
         "If questions or readings are shown to have changed since calibration: withdraw, "

@@ -12,8 +12,8 @@ import pytest
 from calibration import ExitReason, Fingerprint, TraceError, read_traces, write_traces
 from calibration.traces.table import Reading, Rollout
 from rlcm_serve.errors import RequestRefused
-from rlcm_serve.evaluation.add_familiarity import problems_of, with_familiarity
-from rlcm_serve.evaluation.regrading import read_table
+from rlcm_serve.evaluation.add_familiarity import with_familiarity
+from rlcm_serve.evaluation.regrading import problems_of, read_table
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity, FamiliarityConfig
 from rlcm_serve.familiarity.score import StateScore
 from rlcm_serve.recording.problems import LabelledProblem

@@ -9,6 +9,7 @@ from pydantic import Field
 from rlcm_serve.api.wire import terms
 from rlcm_serve.api.wire.base import Wire
 from rlcm_serve.api.wire.monitoring.shadows import ShadowNow
+from rlcm_serve.settings.actions import ActionName
 
 _TIME = "2026-01-12T09:31:40.120+00:00"
 
@@ -197,7 +198,7 @@ class MonitoringEventBody(Wire):
     """What happened, in words."""
     statistics: list[str] = Field(examples=[[]])
     """Of a drift alarm: what moved."""
-    action: Literal["withdraw", "smaller-level", "warn", "none"] = Field(examples=["withdraw"])
+    action: ActionName = Field(examples=["withdraw"])
     """What was done about it."""
     runbook: str | None = Field(
         examples=["https://docs.example.com/guides/runbooks.html#rlcmriskalarm"]

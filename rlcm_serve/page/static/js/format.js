@@ -66,7 +66,17 @@ function decimals(share, least, most) {
  * @param {number | null} high
  */
 export function within(share, low, high) {
-  return low === null || high === null ? measured(share) : `${measured(share)} (${measured(low)} to ${measured(high)})`;
+  return low === null || high === null ? measured(share) : `${measured(share)} (${range(low, high)})`;
+}
+
+/**
+ * An interval of measured shares: (0.031, 0.062) -> "3.1% to 6.2%".
+ *
+ * @param {number} low
+ * @param {number} high
+ */
+export function range(low, high) {
+  return `${measured(low)} to ${measured(high)}`;
 }
 
 /**

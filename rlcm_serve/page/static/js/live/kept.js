@@ -1,7 +1,7 @@
 /** Each level's live risk against its target, and how it came to be so. */
 
 import { h } from "../dom.js";
-import { count, percent, within } from "../format.js";
+import { count, measured, percent, range, within } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { timeOf } from "../operate/job-log.js";
 import { riskWording } from "../trust/wording.js";
@@ -115,9 +115,9 @@ function levelRow(level, top, shadowed) {
       h(
         "div",
         { class: "words" },
-        h("b", null, known ? within(test.risk ?? 0, null, null) : "–"),
+        h("b", null, known ? measured(test.risk ?? 0) : "–"),
         " ",
-        known && h("span", { class: "interval" }, intervalOf(test)),
+        known && h("span", { class: "interval" }, range(test.low, test.high)),
         h("small", { class: `side ${kind}` }, h("span", { "aria-hidden": "true" }, mark), ` ${words}`),
       ),
       trackOf(level, top),
@@ -126,12 +126,6 @@ function levelRow(level, top, shadowed) {
     cell("Abstained", abstainedWords(level)),
     shadowed && cell("Other answer at full budget", shadow && shadow.disagreement !== null ? `${within(shadow.disagreement, shadow.low, shadow.high)}, ${count(shadow.agree + shadow.disagree, "run")}` : "–"),
   );
-}
-
-/** @param {import("./figures.js").Test} test */
-function intervalOf({ low, high }) {
-  const words = within(0.5, low, high);
-  return words.slice(words.indexOf("(") + 1, -1);
 }
 
 /** @param {Level} level @param {number} top */

@@ -2,7 +2,7 @@
 
 import { Problem } from "../api.js";
 import { h, replace, setText } from "../dom.js";
-import { measured, number, percent } from "../format.js";
+import { measured, number, percent, range } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { timeOf } from "../operate/job-log.js";
 import { confirmed } from "./confirmed.js";
@@ -161,7 +161,7 @@ function levelRow(level) {
       const shown = value === null ? none : [
         h("b", null, `${most}${measured(value)}`),
         " ",
-        low !== null && high !== null && h("span", { class: "interval" }, `${measured(low)} to ${measured(high)}`),
+        low !== null && high !== null && h("span", { class: "interval" }, range(low, high)),
         h("small", { class: "side" }, `of ${number(total)} ${of}`),
       ];
       return h("td", { role: "cell", class: "figure", "data-label": title }, h("div", { class: "words" }, shown));
