@@ -186,7 +186,7 @@ def ratios_over_problems(
         return {"ratio": ratio_TC}
 
     ratio_TC = resampled(ratios, n_units, resamples, seed, threads)["ratio"]
-    return tuple(percentile_estimate(ratio_T, n_units) for ratio_T in ratio_TC.T)
+    return tuple(with_width(percentile_estimate(ratio_T, n_units)) for ratio_T in ratio_TC.T)
 
 
 class _Resampled:
@@ -204,13 +204,13 @@ class _Resampled:
             return self._accuracy()
         if name in ERRORS and self.n_units >= FEWEST:
             return with_width(self._noise(name).estimate(TAILS))
-        return percentile_estimate(_values(name, self.figures[name]), self.n_units)
+        return with_width(percentile_estimate(_values(name, self.figures[name]), self.n_units))
 
     def minus(self, other: Self, name: str) -> Estimate:
         if name in ERRORS and self.n_units >= FEWEST:
             return with_width(self._noise(name).minus(other._noise(name), TAILS))
         mine, theirs = (_values(name, run.figures[name]) for run in (self, other))
-        found = percentile_estimate(mine - theirs, self.n_units)
+        found = with_width(percentile_estimate(mine - theirs, self.n_units))
         if name == "accuracy" and found.low is None:
             return difference_of_shares(self._accuracy(), other._accuracy())
         return found

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 from calibration.metrics.bootstrap import ratios_over_problems
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.ranking import pairs_within
-from calibration.metrics.resampling import RESAMPLES, THREADS, percentile_estimate, resampled
+from calibration.metrics.resampling import (
+    RESAMPLES,
+    THREADS,
+    percentile_estimate,
+    resampled,
+    with_width,
+)
 from calibration.policy.exit_rule import NEVER, ExitPolicy
 from calibration.policy.exit_search import find_exits
 from calibration.traces.traces import Traces
@@ -147,7 +153,7 @@ def oracle_distances(
         return {"distance": np.take_along_axis(distance_BT, last_RB.T, axis=1)}
 
     distance_BR = resampled(distances, n_units, resamples, seed, threads)["distance"]
-    return tuple(percentile_estimate(distance_B, n_units) for distance_B in distance_BR.T)
+    return tuple(with_width(percentile_estimate(one_B, n_units)) for one_B in distance_BR.T)
 
 
 def _by_threshold(

@@ -65,7 +65,7 @@ def percentile_estimate(value_T: NDArray[np.float64], n_units: int) -> Estimate:
     """The first value, with the interval of the resamples' values after it.
 
     It is None if it is undefined (NaN). Resamples in which it is undefined are left out. There is
-    no interval with fewer than `FEWEST` units, and none of no width.
+    no interval with fewer than `FEWEST` units.
     """
     if np.isnan(value_T[0]):
         return Estimate(None)
@@ -73,7 +73,7 @@ def percentile_estimate(value_T: NDArray[np.float64], n_units: int) -> Estimate:
     if n_units < FEWEST or defined_T.size == 0:
         return Estimate(value)
     low, high = np.quantile(defined_T, TAILS).tolist()
-    return with_width(Estimate(value, low, high))
+    return Estimate(value, low, high)
 
 
 def with_width(estimate: Estimate) -> Estimate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calibration.certificate.certificate import Certificate
 from calibration.certificate.levels import CertifiedLevel
-from calibration.certificate.wording import at_most, percent
+from calibration.certificate.wording import EQUALLY, at_most, percent
 from calibration.testing.fwer import Promise
 from calibration.testing.p_values import PValue
 from rlcm_serve.core import Guarantee, NextQuestionsBound, RiskName
@@ -122,7 +122,7 @@ def _jointly(certificate: Certificate, level: CertifiedLevel) -> str:
             most=coming.most, which=f"{which}{apart}", begun=_BEGUN
         )
         said.append(f"in one count of {coming.questions} {wrong}")
-    equally = "" if groups is None or groups.by_size else "counting every group equally, "
+    equally = "" if groups is None or groups.by_size else EQUALLY
     return f" At the same time, {equally}{', and '.join(said)}." if said else ""
 
 

@@ -55,9 +55,8 @@ def carry_out(study: Study, runs: Sequence[PaperRun], jobs: int, console: Consol
     Raises:
         TrainingRefused: one or more runs failed; the message at the end says which and why.
     """
-    missing = [run for run in runs if not study.is_done(run)]
-    console.print(f"{len(runs) - len(missing)} of {len(runs)} runs are done")
-    complete([Running(study, run) for run in missing], jobs, console)
+    missing = [Running(study, run) for run in runs if not study.is_done(run)]
+    complete(missing, len(runs), jobs, console)
 
 
 class Unfinished(Protocol):
@@ -75,12 +74,9 @@ class Unfinished(Protocol):
         """Completes it; returns the path of the result."""
 
 
-def complete(missing: Sequence[Unfinished], jobs: int, console: Console) -> None:
-    """Completes runs, some at a time. A failed run does not stop the others.
-
-    Raises:
-        TrainingRefused: as `carry_out`.
-    """
+def complete(missing: Sequence[Unfinished], total: int, jobs: int, console: Console) -> None:
+    """Completes the missing ones of so many runs, some at a time, as `carry_out` does."""
+    console.print(f"{total - len(missing)} of {total} runs are done")
     failed = []
     with ThreadPoolExecutor(jobs) as pool:
         under_way = {pool.submit(_finish, run, console): run.name for run in missing}

@@ -14,7 +14,8 @@ _WANTED: dict[str, tuple[tuple[type, ...], str]] = {
     "confidence": ((int, float, type(None)), "give a number from 0 to 1"),
     "reference": ((str, type(None)), "give a string, or null if it is unknown"),
 }
-_REQUIRED = ("problem_id", "answer")
+REQUIRED = ("problem_id", "answer")
+"""What every rollout says."""
 LONGEST_EXPLAINED = 2**20
 """Bytes of JSON that are read again to explain an error. All else waits meanwhile, and the objects
 may take twenty times as much memory. The errors in longer JSON are those of the decoder."""
@@ -62,7 +63,7 @@ def explain_item(
             None,
             f"{shown(item)} is not a rollout: give an object with problem_id, answer, confidence",
         )
-    for field in _REQUIRED:
+    for field in REQUIRED:
         if field not in item:
             return places.refused(row, field, f"{field} is missing: {_WANTED[field][1]}")
     for field, (types, remedy) in _WANTED.items():

@@ -10,14 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rlcm_serve.aggregation.formats.explaining import unknown_remedy
+from rlcm_serve.aggregation.formats.explaining import REQUIRED, unknown_remedy
 from rlcm_serve.aggregation.results import OUTPUT
 from rlcm_serve.aggregation.rollouts import SCHEMA
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.wrong_values import cut, shown
 
 _ROWS = 65_536
-_REQUIRED = ("problem_id", "answer")
 _COLUMNS = [name for name in SCHEMA.names if name != "row"]
 
 
@@ -46,7 +45,7 @@ def read_parquet(
 
 
 def _check_columns(schema: pa.Schema, ignore_extra: bool) -> list[str]:
-    for name in _REQUIRED:
+    for name in REQUIRED:
         if name not in schema.names:
             raise RequestRefused(name, f"there is no column {name!r}: add it")
     extra = [name for name in schema.names if name not in _COLUMNS]

@@ -94,7 +94,8 @@ def _jointly(certificate: Certificate) -> list[str]:
     lines = []
     for number, level in enumerate(certificate.levels):
         if level.certified:
-            said = [f"{one.risk} at most {at_most(one.bounds[number])}" for one in joint.bounds]
+            bounds = ((one.risk, one.bounds[number]) for one in joint.bounds)
+            said = [f"{risk} at most {at_most(most)}" for risk, most in bounds if most is not None]
             if joint.next is not None:
                 said.append(
                     f"of the next {joint.next.questions} {which} at most "

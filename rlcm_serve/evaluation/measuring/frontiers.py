@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from calibration import ExitPolicy
 from calibration.metrics.estimates import Estimate
-from calibration.metrics.resampling import RESAMPLES, THREADS, percentile_estimate, resampled
+from calibration.metrics.resampling import (
+    RESAMPLES,
+    THREADS,
+    percentile_estimate,
+    resampled,
+    with_width,
+)
 from calibration.metrics.share_intervals import shares_over_problems
 from calibration.policy.exit_rule import NEVER
 from calibration.simulation.procedure import Procedure, simulate
@@ -164,4 +170,4 @@ def _at_error(own: Traces, found: _Replayed, full: _Replayed) -> Iterator[Estima
 
     values = resampled(figures_of, len(size_U), RESAMPLES, 0, THREADS)
     for more in ALLOWED:
-        yield percentile_estimate(values[str(more)], len(size_U))
+        yield with_width(percentile_estimate(values[str(more)], len(size_U)))

@@ -5,7 +5,6 @@ Both read and write files of the repository, so they run from its top folder.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -14,17 +13,23 @@ import typer
 from rich.console import Console
 
 from rlcm_serve.cli import run_app
-from studies.paper.primary.design import PILOT_SEEDS, RUNS, SEEDS, run_named, runs
+from studies.paper.primary.design import (
+    CONFIG,
+    PAGE,
+    PILOT_SEEDS,
+    RESULTS,
+    RUNS,
+    SEEDS,
+    run_named,
+    runs,
+)
 from studies.paper.primary.page import found_on_panels, full_text, write_page
 from studies.paper.primary.problems import write_problems
 from studies.paper.primary.result import read_primary
 from studies.paper.primary.running import PrimaryStudy, Running
+from studies.paper.primary.smoke import smoke_study
 from studies.paper.study import complete
 from studies.smoke import SMOKE
-
-CONFIG = Path(__file__).with_name("primary.toml")
-RESULTS = Path("studies/results/paper-primary")
-PAGE = Path("docs/studies/paper-primary.md")
 
 app = typer.Typer(
     help="Compare GRPO, RLCM and the authors' RLCM over ten seeds.",
@@ -50,14 +55,13 @@ def run_studies(
     console = Console()
     if smoke:
         with TemporaryDirectory() as folder:
-            complete([Running(smoke_study(Path(folder)), run_named("rlcm-100"))], 1, console)
+            complete([Running(smoke_study(Path(folder)), run_named("rlcm-100"))], 1, 1, console)
         return
     chosen = [run_named(name) for name in names] if names else [*runs(_seeds(pilot))]
     study = PrimaryStudy(CONFIG, out / "problems", out, results)
     write_problems(study.problems)
     missing = [Running(study, run) for run in chosen if not study.is_done(run)]
-    console.print(f"{len(chosen) - len(missing)} of {len(chosen)} runs are done")
-    complete(missing, jobs, console)
+    complete(missing, len(chosen), jobs, console)
 
 
 @app.command("report")
@@ -79,24 +83,6 @@ def update_page(
     """Write tables and figures of the pilot and of the ten seeds into the study's page."""
     written = write_page(read_primary(results), page)
     Console().print(f"{written}", markup=False, highlight=False, soft_wrap=True)
-
-
-def smoke_study(folder: Path) -> PrimaryStudy:
-    """A study of one step, and of the first problems of each file, in a temporary folder."""
-    write_problems(folder / "problems")
-    for path in (folder / "problems").iterdir():
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:8]))
-    config = folder / "smoke.toml"
-    config.write_text(_with(_with(CONFIG.read_text(), "steps", 1), "max_tokens", 64))
-    return PrimaryStudy(config, folder / "problems", folder / "out", folder / "results", rollouts=2)
-
-
-def _with(toml: str, key: str, value: int) -> str:
-    """The same settings but for one number, which stands once."""
-    text, count = re.subn(rf"^{key} = \d+", f"{key} = {value}", toml, flags=re.MULTILINE)
-    if count != 1:
-        raise ValueError(f"{key} stands {count} times in the settings: expected once")
-    return text
 
 
 def _seeds(pilot: bool) -> tuple[int, ...]:

@@ -14,8 +14,12 @@ SEEDS = tuple(range(10))
 PILOT_SEEDS = (100, 101, 102)
 """Seeds that show how much runs differ. They enter no verdict."""
 
+CONFIG = Path(__file__).with_name("primary.toml")
+"""Settings of the training."""
 RUNS = Path("runs/paper-primary")
 """Folder of policies and tests."""
+RESULTS = Path("studies/results/paper-primary")
+PAGE = Path("docs/studies/paper-primary.md")
 
 TEMPERATURE = 1.0
 """Of the test, and of the rollouts that make every post-hoc probe."""
@@ -58,12 +62,8 @@ class Endpoint:
 
 WITHIN = Endpoint("AUROC within a question")
 ACCURACY = Endpoint("accuracy", margin=ACCURACY_MARGIN)
-ENDPOINTS = (
-    Endpoint("resolution"),
-    WITHIN,
-    Endpoint("tokens at equal certified risk", is_better_low=True, keeps_accuracy=True),
-    ACCURACY,
-)
+TOKENS = Endpoint("tokens at equal certified risk", is_better_low=True, keeps_accuracy=True)
+ENDPOINTS = (Endpoint("resolution"), WITHIN, TOKENS, ACCURACY)
 
 
 @dataclass(frozen=True, slots=True)

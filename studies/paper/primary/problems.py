@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,9 +71,9 @@ def problems_by_file() -> dict[str, list[Problem]]:
         for problem in cell.sample(Split.TEST, _tested(cell), seed=0)
     ]
     return {
-        "train": _of_cells(Split.TRAIN, TRAINING),
-        "watched": _of_cells(Split.ORDER, WATCHED),
-        "probe": _of_cells(Split.VALIDATION, PROBE),
+        "train": _of_trained(Split.TRAIN, TRAINING),
+        "watched": _of_trained(Split.ORDER, WATCHED),
+        "probe": _of_trained(Split.VALIDATION, PROBE),
         "test": _shuffled(test),
     }
 
@@ -95,10 +95,10 @@ def has_conflict(problem_id: str) -> bool:
     return problem_id.partition("-")[0].endswith(SUFFIX)
 
 
-def _of_cells(split: Split, count: int, cells: Sequence[Cell] = TRAINED) -> list[Problem]:
-    """As many problems of each cell, in random order."""
-    each = count // len(cells)
-    return _shuffled(problem for cell in cells for problem in cell.sample(split, each, seed=0))
+def _of_trained(split: Split, count: int) -> list[Problem]:
+    """As many problems of each cell that is trained on, in random order."""
+    each = count // len(TRAINED)
+    return _shuffled(problem for cell in TRAINED for problem in cell.sample(split, each, seed=0))
 
 
 def _shuffled(problems: Iterable[Problem]) -> list[Problem]:

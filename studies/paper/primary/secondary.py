@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calibration.metrics.estimates import Estimate
 from calibration.metrics.scores import ScoredRollouts
 from calibration.metrics.weighted_metrics import WeightedMetrics
-from studies.paper.primary.design import METHODS, WITHIN
+from studies.paper.primary.design import METHODS, TOKENS, WITHIN
 from studies.paper.primary.inference import Crossed, resamples
 from studies.paper.primary.measures import Figures, Measured, mixed_in_all
 from studies.paper.primary.problems import has_conflict, is_out_of_domain
@@ -28,8 +28,8 @@ FIGURES = {
     "Brier score": "brier",
     "AUROC": "auroc",
     "resolution": "resolution",
-    "AUROC within a question": "AUROC within a question",
-    "tokens under certified exits": "tokens at equal certified risk",
+    WITHIN.name: WITHIN.name,
+    "tokens under certified exits": TOKENS.name,
 }
 """Titles of the figures, and their names where they are computed. ECE has ten bins of equal width.
 """

@@ -20,6 +20,7 @@ from studies.paper.primary.design import (
     POSTHOC,
     REFERENCE,
     SEEDS,
+    TOKENS,
     WITHIN,
     Endpoint,
 )
@@ -218,6 +219,6 @@ def endpoint_figures(
     return {
         "resolution": resolution(confidence_PK, right_PK, weight_TP),
         WITHIN.name: within_T,
-        "tokens at equal certified risk": tokens_T,
+        TOKENS.name: tokens_T,
         "accuracy": mean_over(right_PK.mean(1), weight_TP),
     }

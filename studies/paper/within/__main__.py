@@ -13,11 +13,12 @@ import typer
 from rich.console import Console
 
 from rlcm_serve.cli import run_app
-from studies.paper.primary.__main__ import CONFIG, smoke_study
-from studies.paper.primary.__main__ import RESULTS as PRIMARY_RESULTS
+from studies.paper.primary.design import CONFIG
+from studies.paper.primary.design import RESULTS as PRIMARY_RESULTS
 from studies.paper.primary.problems import write_problems
 from studies.paper.primary.result import read_primary
 from studies.paper.primary.running import PrimaryStudy, Running
+from studies.paper.primary.smoke import smoke_study
 from studies.paper.study import complete
 from studies.paper.within.design import run_named, runs
 from studies.paper.within.tables import own_text, pilot_text
@@ -47,15 +48,14 @@ def run_studies(
     if smoke:
         with TemporaryDirectory() as folder:
             study = smoke_study(Path(folder))
-            complete([Running(study, run_named("rlcm-ranking-100"))], 1, console)
+            complete([Running(study, run_named("rlcm-ranking-100"))], 1, 1, console)
         return
     chosen = [run_named(name) for name in names] if names else [*runs()]
     problems = out / "problems"
     write_problems(problems)
     study = PrimaryStudy(CONFIG, problems, out, results)
     missing = [Running(study, run) for run in chosen if not study.is_done(run)]
-    console.print(f"{len(chosen) - len(missing)} of {len(chosen)} runs are done")
-    complete(missing, jobs, console)
+    complete(missing, len(chosen), jobs, console)
 
 
 @app.command("report")

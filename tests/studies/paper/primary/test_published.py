@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from studies.paper.primary.__main__ import PAGE, RESULTS
-from studies.paper.primary.design import SEEDS
+from studies.paper.primary.design import PAGE, RESULTS, SEEDS
 from studies.paper.primary.result import read_primary
 from studies.paper.primary.tables import report_text
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from studies.paper.primary.__main__ import CONFIG, smoke_study
-from studies.paper.primary.design import run_named
+from studies.paper.primary.design import CONFIG, run_named
 from studies.paper.primary.problems import write_problems
 from studies.paper.primary.running import PrimaryStudy, Running
+from studies.paper.primary.smoke import smoke_study
 from tests.studies.paper.primary.made_primary import made
 from training.errors import TrainingRefused
 from training.rl.settings import RunSettings
