@@ -66,6 +66,8 @@ def verify(
             f"--signature is {signature}, and there is no key to check it with: give --public-key "
             "FILE too, or leave it out",
         )
+    if traces is None:
+        _refuse_without_traces(order=order, probe=probe, loss=loss)
     loaded = Certificate.load(certificate)
     signer = _signer(loaded, certificate, signature, public_key) if public_key else None
     if not as_json:  # said before the differences, which take long
@@ -80,6 +82,16 @@ def verify(
         _say(loaded, found)
     if found.differences:
         raise typer.Exit(DIFFERENT)
+
+
+def _refuse_without_traces(**given: object) -> None:
+    """Refuses what only says how traces are read."""
+    for name, value in given.items():
+        if value is not None:
+            raise RequestRefused(
+                name,
+                f"--{name} is {value}, and there are no traces: give them too, or leave it out",
+            )
 
 
 def _say_facts(loaded: Certificate, signer: str | None) -> None:
@@ -169,6 +181,10 @@ def replay(
     from calibration import Certificate
     from calibration.certificate.evaluate import replay_certificate
 
+    if live and loss is not None:
+        raise RequestRefused(
+            "loss", f"--loss is {loss}, and live answers have no labels: leave it out with --live"
+        )
     loaded = Certificate.load(certificate)
     if live:
         _replay_live(loaded, traces, as_json)

@@ -430,6 +430,19 @@ class TestOwnLoss:
             assert "bounds the built-in risk 'selective': leave out --loss" in err
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("verify c.json --public-key k.pem --loss a:b", "--loss is a:b, and there are no traces"),
+        ("verify c.json --public-key k.pem --probe p", "--probe is p, and there are no traces"),
+        ("verify c.json --public-key k.pem --order o", "--order is o, and there are no traces"),
+        ("replay c.json records --live --loss a:b", "and live answers have no labels"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(rlcm: Rlcm, command: str, message: str) -> None:
+    check_refused(rlcm(command), message)
+
+
 def check_refused(done: tuple[int, str, str], message: str) -> None:
     """One line, a status of 1, and nothing written."""
     status, out, err = done
