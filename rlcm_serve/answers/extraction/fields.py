@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from rlcm_serve.answers.extraction.base import Extractor
+from rlcm_serve.answers.extraction.escapes import with_commands, without_commands
 from rlcm_serve.errors import ProfileRefused
 
 PREFIX = "json:"
@@ -21,13 +22,16 @@ _SPACE = " \t\r\n"
 
 
 class JsonExtractor(Extractor):
-    """A field of the last JSON object that has it, wherever it is in a text.
+    r"""A field of the last JSON object that has it, wherever it is in a text.
 
-    A text is taken as it is. Any other value is its JSON, without blanks; null is no answer.
+    A text is taken as it is, and LaTeX in it as it was meant: `"\frac12"` as `"\\frac12"`. Any
+    other value is its JSON, without blanks and with its numbers as written; null is no answer.
 
     Raises:
         ProfileRefused: the field has no name.
     """
+
+    version = "2"
 
     def __init__(self, field: str) -> None:
         if not field:
@@ -39,7 +43,7 @@ class JsonExtractor(Extractor):
     def find(self, text: str) -> str | None:
         """The field of the last object that has it."""
         answer = None
-        for found in _objects(text):
+        for found in _objects(with_commands(text)):
             answer = _written(found.get(self._field)) or answer
         return answer
 
@@ -53,7 +57,7 @@ class JsonExtractor(Extractor):
         What follows must be a comma or the end of the object, or nothing: 3 is not the value of
         `3/4}`, nor 1 that of `1,250 people}`.
         """
-        text = continuation.lstrip(_SPACE)
+        text = with_commands(continuation.lstrip(_SPACE))
         decoded = _decode(text, 0)
         if decoded is None:
             return None
@@ -61,13 +65,18 @@ class JsonExtractor(Extractor):
         if not _ENDS.match(text, end):
             return None
         # A number may go on where the text was cut.
-        is_open = end == len(text) and isinstance(value, (int, float))
+        is_open = end == len(text) and isinstance(value, (bool, _Number))
         return None if is_open and not complete else _written(value)
 
     def shown(self, continuation: str, answer: str) -> str:
         """The object with this field alone."""
-        value, _ = _decode(continuation.lstrip(_SPACE), 0) or (answer, 0)
-        return _whole(json.dumps({self._field: value}, ensure_ascii=False))
+        value, _ = _decode(with_commands(continuation.lstrip(_SPACE)), 0) or (answer, 0)
+        field = json.dumps(self._field, ensure_ascii=False)
+        return _whole(without_commands(f"{{{field}: {_dumped(value)}}}"))
+
+
+class _Number(str):
+    """A number of JSON, as it is written."""
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
@@ -107,9 +116,34 @@ def _decode(text: str, at: int) -> tuple[Any, int] | None:
 def _written(value: Any) -> str | None:
     if isinstance(value, str):
         return _whole(value).strip() or None
-    if value is None:
+    try:
+        return None if value is None else _dumped(value)
+    except RecursionError:  # Python nests less deeply than the decoder
         return None
-    return _whole(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+
+
+def _dumped(value: Any) -> str:
+    """The JSON of a decoded value, without blanks."""
+    pieces: list[str] = []
+    _dump(value, pieces)
+    return _whole("".join(pieces))
+
+
+def _dump(value: Any, pieces: list[str]) -> None:
+    if isinstance(value, dict):
+        for at, (name, member) in enumerate(value.items()):
+            pieces += ["{" if at == 0 else ",", json.dumps(name, ensure_ascii=False), ":"]
+            _dump(member, pieces)
+        pieces.append("}" if value else "{}")
+    elif isinstance(value, list):
+        for at, member in enumerate(value):
+            pieces.append("[" if at == 0 else ",")
+            _dump(member, pieces)
+        pieces.append("]" if value else "[]")
+    elif isinstance(value, _Number):
+        pieces.append(value)
+    else:
+        pieces.append(json.dumps(value, ensure_ascii=False))
 
 
 def _whole(text: str) -> str:
@@ -121,4 +155,4 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_refuse)

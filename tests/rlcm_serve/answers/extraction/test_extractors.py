@@ -112,7 +112,8 @@ def test_the_whole_text_is_an_answer_unless_it_was_cut_off() -> None:
         ("8", None),
         ("{" * 100_000, None),
         ('{"a":' * 100_000, None),
-        ('{"answer": ' + "9" * 100_000 + "}", None),
+        ('{"answer": ' + "9" * 100_000 + "}", "9" * 100_000),
+        ('{"answer": ' + "[" * 50_000 + "]" * 50_000 + "}", None),
     ],
 )
 def test_the_field_of_the_last_object_that_has_it_counts(text: str, answer: str | None) -> None:
