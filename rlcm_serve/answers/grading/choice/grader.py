@@ -12,6 +12,7 @@ from rlcm_serve.answers.extraction.boxed import BoxedExtractor
 from rlcm_serve.answers.extraction.texts import whole_lines
 from rlcm_serve.answers.grading.base import KeyedGrader
 from rlcm_serve.answers.grading.choice.option_texts import forms, plain_form
+from rlcm_serve.answers.grading.choice.other_words import USUAL_LETTERS, is_denied
 from rlcm_serve.answers.grading.choice.stated_letters import (
     Stated,
     after_lead,
@@ -60,10 +61,15 @@ class Options:
     def letters(self) -> str:
         return ascii_uppercase[: len(self.texts)] if self.texts else ascii_uppercase
 
+    @property
+    def _likely_letters(self) -> str:
+        """Those of the options, and the first ones, which name an option even if there is none."""
+        return USUAL_LETTERS[:8] + self.letters if self.texts else USUAL_LETTERS
+
     def chosen(self, answer: str) -> str | None:
         """The letter of the chosen option; None if the answer means none or may mean two."""
         named = self._with_text(answer) or self._with_text(after_lead(answer))
-        found = letter_first(answer)
+        found = letter_first(answer, self._likely_letters)
         if found and not found.rest and found.letter in self.letters:
             named.add(found.letter)
         if named:
@@ -75,12 +81,19 @@ class Options:
         last = letter_last(answer)
         if last and (named := self._with_text(last.rest)):
             return last.letter if last.letter in named else None
-        if first is None or first.letter not in self.letters:
-            return None
-        for rest in (first.rest, _inside(first.rest)):
-            if named := self._with_text(rest):
-                return first.letter if first.letter in named else None
-        return first.letter if first.is_marked and not first.is_one_of_several else None
+        if first and first.letter in self.letters:
+            for rest in (first.rest, _inside(first.rest)):
+                if named := self._with_text(rest):
+                    return first.letter if first.letter in named else None
+        stated = first if first and first.is_marked else last
+        is_chosen = stated and stated.is_choice and stated.letter in self.letters
+        return stated.letter if stated and is_chosen and not self._is_denied(stated) else None
+
+    def _is_denied(self, stated: Stated) -> bool:
+        """Whether the option is denied behind its own text."""
+        own = self.texts[self.letters.index(stated.letter)] if self.texts else ""
+        behind = stated.rest[len(own) :].lstrip(" ,;:()–—-")
+        return stated.rest.casefold().startswith(own.casefold()) and is_denied(behind)
 
     def _with_text(self, text: str) -> set[str]:
         """The letters of the options with this text, in the strictest form that one has."""
@@ -110,13 +123,13 @@ class ChoiceExtractor(BoxedExtractor):
 class ChoiceGrader(KeyedGrader):
     r"""Accepts `\boxed{B}`, `(B)`, `"B"`, `B. mitochondria`, `B, because ...` and `mitochondria`.
 
-    A letter before a text counts unless the text is another option's. Two letters, a text that two
-    options share, and a letter alone that is also another option's text are wrong. Equal answers
-    have the same letter; without a letter, the same text. An option's letter and its text are not
-    equal.
+    A letter before or after a text counts unless the text is another option's. Two letters, a
+    letter that is denied, a text that two options share, and a letter alone that is also another
+    option's text are wrong. Equal answers have the same letter; without a letter, the same text. An
+    option's letter and its text are not equal.
     """
 
-    name = "choice 3"
+    name = "choice 4"
     extractor = ChoiceExtractor()
 
     def check_reference(self, reference: str) -> None:
@@ -131,7 +144,9 @@ class ChoiceGrader(KeyedGrader):
     def key(self, answer: str) -> str:
         """The letter if the answer has one, else its text."""
         found = letter_first(answer)
-        if found and found.is_marked and not found.is_one_of_several:
+        if found is None or not found.is_marked:
+            found = letter_last(answer)
+        if found and found.is_choice:
             return found.letter
         return plain_form(answer).casefold()
 

@@ -9,7 +9,11 @@ from calibration.policy.voting import NO_ANSWER
 from rlcm_serve.answers.grading.choice import ChoiceGrader
 from rlcm_serve.answers.grading.choice.grader import Options
 from rlcm_serve.answers.grading.choice.option_texts import plain_form
-from rlcm_serve.answers.grading.choice.stated_letters import after_lead, letter_first
+from rlcm_serve.answers.grading.choice.stated_letters import (
+    after_lead,
+    letter_first,
+    letter_last,
+)
 from rlcm_serve.errors import RequestRefused
 from tests.rlcm_serve.answers.grading.choice_questions import (
     BOTH_FORMS,
@@ -19,6 +23,12 @@ from tests.rlcm_serve.answers.grading.choice_questions import (
     REASONED_FORMS,
     SEVERAL_FORMS,
     TEXT_FORMS,
+)
+from tests.rlcm_serve.answers.grading.choice_statements import (
+    DENIALS,
+    LEADS,
+    SECOND_LETTERS,
+    STATEMENTS,
 )
 
 
@@ -198,6 +208,96 @@ def mistaken(
     return found
 
 
+OTHERS = [("A", "B"), ("B", "A"), ("C", "B"), ("A", "C"), ("D", "C"), ("B", "D")]
+CELLS = ("nucleus", "mitochondria", "ribosome", "membrane")
+
+
+@pytest.mark.parametrize("form", SECOND_LETTERS)
+@pytest.mark.parametrize(("letter", "other"), OTHERS)
+def test_an_answer_with_a_second_letter_chooses_none(form: str, letter: str, other: str) -> None:
+    said = form.format(L=letter, M=other)
+    assert Options(letter, CELLS).chosen(said) is None
+    assert Options(letter, ()).chosen(said) is None
+    assert GRADER.key(said) not in (letter, other)
+
+
+@pytest.mark.parametrize("form", DENIALS)
+@pytest.mark.parametrize("letter", "ABCD")
+def test_an_option_that_is_denied_is_not_chosen(form: str, letter: str) -> None:
+    said = form.format(L=letter)
+    assert Options(letter, CELLS).chosen(said) is None
+    assert Options(letter, ()).chosen(said) is None
+    assert GRADER.key(said) != letter
+
+
+@pytest.mark.parametrize("form", LEADS)
+def test_a_lead_in_braces_or_in_chinese_is_no_part_of_the_answer(form: str) -> None:
+    assert not mistaken(form, [options for options in QUESTIONS if options != CARBON])
+    assert all(GRADER.key(form.format(L=letter)) == letter for letter in "ABCD")
+
+
+@pytest.mark.parametrize("form", STATEMENTS)
+@pytest.mark.parametrize(("letter", "other"), OTHERS)
+def test_another_letter_that_is_no_choice_changes_nothing(
+    form: str, letter: str, other: str
+) -> None:
+    said = form.format(L=letter, M=other)
+    assert Options("A", CELLS).chosen(said) == letter
+    assert Options(letter, ()).chosen(said) == letter
+    assert GRADER.key(said) == letter
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "letter"),
+    [
+        (["correct", "incorrect", "x", "y"], "B: incorrect", "B"),
+        (["correct", "incorrect", "x", "y"], "A: incorrect", None),
+        (["yes", "no", "x", "y"], "B, no", "B"),
+        (["yes", "no", "x", "y"], "A, no", None),
+        (["is wrong", "is right", "x", "y"], "(A) is wrong", "A"),
+        (["cells", "tissue", "x", "y"], "A. cells is wrong", None),
+        (["cells", "tissue", "x", "y"], "A. cells (incorrect)", None),
+        (["cells", "tissue", "x", "y"], "A. cells, because they divide", "A"),
+        (["cells", "tissue", "x", "y"], "cells (A), tissue (B)", None),
+        (["cells", "tissue", "x", "y"], "the cells of plants (A)", "A"),
+        (["cells", "tissue", "x", "y"], "tissue (A)", None),
+        (["vitamin A", "vitamin C", "x", "y"], "B. vitamin C", "B"),
+        (["vitamin A", "vitamin C", "x", "y"], "B. vitamin C (ascorbic acid)", "B"),
+        (["from A to C", "A or C", "x", "y"], "A. from A to C", "A"),
+        (["from A to C", "A or C", "x", "y"], "B. A or C", "B"),
+        (["I", "II", "I and II", "none"], "C. I and II", "C"),
+        (["I", "II", "I and II", "none"], "C. I and II only", "C"),
+    ],
+)
+def test_the_options_own_texts_decide_before_the_words(
+    options: list[str], answer: str, letter: str | None
+) -> None:
+    assert Options("A", tuple(options)).chosen(answer) == letter
+
+
+@pytest.mark.parametrize(
+    ("answer", "key"),
+    [
+        ("foo (B)", "B"),
+        ("Foo bar (option C).", "C"),
+        ("foo, option B", "B"),
+        ("A ribosome (B)", "B"),
+        ("f(B)", "f(b)"),
+        ("not foo (B)", "notfoo(b)"),
+        ("foo (A) or bar (B)", "foo(a)orbar(b)"),
+        ("A, foo (B)", "a,foo(b)"),
+        ("Both (A) and (B)", "both(a)and(b)"),
+    ],
+)
+def test_a_letter_behind_the_text_makes_the_class(answer: str, key: str) -> None:
+    assert GRADER.key(answer) == key
+    assert Options("B", ()).chosen(answer) == (key if len(key) == 1 else None)
+
+
+def test_the_grader_has_a_new_name() -> None:
+    assert GRADER.name == "choice 4"
+
+
 def test_an_article_is_no_letter() -> None:
     assert GRADER.grade([("A ribosome", reference("C"))]) == [True]
     assert GRADER.grade([("a lysosome", reference("A"))]) == [False]
@@ -232,6 +332,11 @@ def test_answers_share_a_class_by_letter_or_by_text() -> None:
         ("Answer: **D**", "D"),
         ("Answer: A\nNo.\nAnswer: B", "B"),
         ("The answer is a matter of taste", None),
+        ("Final: B", "B"),
+        ("所以正确答案：B。", "B"),
+        ("故选：B", "B"),
+        ("The answer is B (or C)", "B (or C)"),
+        ("Answer: (B) is wrong", "(B) is wrong"),
     ],
 )
 def test_the_answer_is_in_a_box_or_said_at_the_end_of_a_line(text: str, answer: str | None) -> None:
@@ -257,10 +362,21 @@ def test_a_letter_in_a_line_that_was_cut_off_does_not_count(text: str, answer: s
         "(" * 20_000 + "B" + ")" * 20_000,
         "{" * 20_000 + "x" + "}" * 20_000,
         "a" + " " * 50_000 + "b",
+        "B. " + "(" * 50_000,
+        "B. " + "C, " * 50_000,
+        "B. " + "or " * 50_000 + "C",
+        "B. " + "x C " * 50_000,
+        "x " + "(A) " * 50_000,
+        "B. " + " " * 50_000 + "C" + " " * 50_000 + "is",
+        "B. is" + " also" * 50_000,
+        "选" * 50_000 + "B",
+        "{Option }" * 20_000 + "B",
     ],
 )
 def test_a_hostile_answer_is_read_at_once(answer: str) -> None:
     began = time.process_time()
     GRADER.key(answer)
     after_lead(answer)
+    letter_last(answer)
+    Options("B", CELLS).chosen(answer)
     assert time.process_time() - began < 4
