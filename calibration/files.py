@@ -1,5 +1,6 @@
 """Files that are written completely or not at all."""
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ def write_text(path: Path, text: str, *, is_durable: bool = False) -> None:
     Raises:
         OSError: the file cannot be written; the old file is unchanged.
     """
+    path = replaceable(path)
     partial = path.with_name(f"{path.name}.partial")
     try:
         partial.write_text(text, "utf-8")
@@ -31,6 +33,18 @@ def write_text(path: Path, text: str, *, is_durable: bool = False) -> None:
         if error.filename is not None:  # of the partial file
             error.filename = str(path)
         raise
+
+
+def replaceable(path: Path) -> Path:
+    """The file that a path names, itself no link, so that another file can take its place.
+
+    Raises:
+        OSError: what is there is no regular file: a folder, a device or a pipe would be lost.
+    """
+    there = path.resolve()
+    if there.exists() and not there.is_file():
+        raise OSError(errno.EINVAL, "this is not a regular file: give the path of one", str(path))
+    return there
 
 
 def flush(path: Path) -> None:

@@ -270,7 +270,7 @@ def check_splits(order: Traces, calibration: Traces) -> None:
     if shared := sorted(names_of(order) & names_of(calibration)):
         raise CalibrationError(
             f"{len(shared)} problems or groups are in both splits, {shared[0]!r} among them: the "
-            "problems that give the order must not be tested on; split with Traces.split"
+            "problems that give the order must not be tested on; take other problems for the order"
         )
 
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError, TraceError
+from calibration.files import replaceable
 from calibration.policy.exit_rule import ExitReason
 from calibration.traces.bounds import Bounds
 from calibration.traces.checks import check_tables
@@ -418,10 +419,12 @@ def write_table(path: str | Path, table: pa.Table, source: str) -> None:
 
     Raises:
         TraceError: a rollout cannot be replayed; nothing is written.
+        OSError: the file cannot be written.
     """
     path = Path(path)
     check_tables([table], [source], fingerprint_of(table.schema, source), keep_unlabelled=True)
     path.parent.mkdir(parents=True, exist_ok=True)
+    path = replaceable(path)
     partial = path.with_name(path.name + ".partial")
     try:
         pq.write_table(table, partial, compression="zstd")

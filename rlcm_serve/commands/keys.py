@@ -91,7 +91,7 @@ def new(
         tokens_per_minute,
         weight,
     )
-    with _opened(config, state, database) as opened:
+    with _opened(config, state, database, may_be_new=True) as opened:
         text, record = opened.create(name, scopes_of(scope), limits, cache_group)
     print_result({"key": text, **_as_json(record)}, text, as_json=as_json)
     Console(stderr=True).print(
@@ -146,11 +146,19 @@ def revoke(
 
 
 @contextmanager
-def _opened(config: Path | None, state: Path | None, database: str | None) -> Iterator[Keys]:
+def _opened(
+    config: Path | None, state: Path | None, database: str | None, *, may_be_new: bool = False
+) -> Iterator[Keys]:
+    from rlcm_serve.errors import DatabaseRefused
+    from rlcm_serve.store.connection.engines import parse_url
     from rlcm_serve.store.database import Database
     from rlcm_serve.store.keys import Keys
 
     settings = load_settings({"state": state, "database": database}, config).settings
+    url = parse_url(settings.database_url)
+    file = Path(str(url.database))
+    if not may_be_new and url.get_backend_name() == "sqlite" and not file.is_file():
+        raise DatabaseRefused(f"there is no database file {file}: check the path")
     with closing(Database(settings.database_url, settings.database_wait_s)) as opened:
         yield Keys(opened)
 

@@ -200,12 +200,17 @@ def require_other(out: Path, *read: Path | None, name: str = "out") -> None:
         name: of the option that names `out`.
 
     Raises:
-        RequestRefused: it is, or it is a folder.
+        RequestRefused: it is, or it is a folder, a device or a pipe.
     """
     if out.is_dir():
         raise RequestRefused(name, f"{name} is {out}, which is a folder: give a file")
-    there = (path for path in read if path is not None and path.exists())
-    if out.exists() and any(out.samefile(path) for path in there):
+    if not out.exists():
+        return
+    if not out.is_file():
+        raise RequestRefused(name, f"{name} is {out}, which is not a regular file: give a file")
+    there = [path for path in read if path is not None and path.exists()]
+    there += [file for folder in there if folder.is_dir() for file in folder.glob("*.parquet")]
+    if any(out.samefile(path) for path in there):
         raise RequestRefused(
             name, f"{name} is {out}, which is read here and would be lost: give another file"
         )

@@ -128,6 +128,10 @@ def solve(
         of_files = {"--out": out, "--unordered": unordered or None, "--ray": ray}
         if given := [name for name, value in of_files.items() if value is not None]:
             raise RequestRefused("file", f"{given[0]} is for --file: leave it out, or give a file")
+    elif as_json:
+        raise RequestRefused(
+            "json", "--json is for a single question: leave it out; the answers are in --out"
+        )
     batch = None
     if file is not None:
         batch = Batch.of(file, out, unordered=unordered, concurrency=concurrency)

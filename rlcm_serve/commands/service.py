@@ -13,7 +13,7 @@ from rich.table import Table
 
 from rlcm_serve.commands.options import JsonOption, VllmArguments
 from rlcm_serve.commands.settings_options import takes_settings
-from rlcm_serve.errors import SettingsRefused
+from rlcm_serve.errors import RequestRefused, SettingsRefused
 from rlcm_serve.settings import Loaded, Settings, load_settings
 from rlcm_serve.settings.reference import template, to_json
 from rlcm_serve.terminal import output_to
@@ -90,6 +90,8 @@ def config(
     ] = False,
 ) -> None:
     """Show all settings and where each value comes from. Takes the options of `rlcm serve`."""
+    if as_toml and as_json:
+        raise RequestRefused("json", "--toml prints a settings file: give --toml or --json")
     if as_toml:
         typer.echo(template(), nl=False)
         return

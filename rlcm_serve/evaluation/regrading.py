@@ -49,11 +49,13 @@ def read_table(path: Path) -> pa.Table:
     """The table of a Parquet file of traces.
 
     Raises:
-        TraceError: it is not Parquet, or has no texts of answers.
+        TraceError: it is a folder, is not Parquet, or has no texts of answers.
         FileNotFoundError: the path does not exist.
     """
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file or directory")
+    if path.is_dir():
+        raise TraceError(f"{path} is a folder: give one of its Parquet files")
     try:
         table = pq.read_table(path)
     except pa.ArrowInvalid as error:

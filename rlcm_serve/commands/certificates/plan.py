@@ -29,12 +29,16 @@ from rlcm_serve.commands.certificates.options import (
     require_alone,
     risk_to_fit,
     say,
+    warn,
 )
 from rlcm_serve.commands.options import JsonOption, require_other
 
 if TYPE_CHECKING:
     from calibration import KindsPlan, Plan, Traces
     from calibration.testing.until import Until
+
+LEAST_PILOT = 50
+"""Problems or groups of a pilot, below which a forecast comes with a warning."""
 
 
 def plan(
@@ -94,6 +98,11 @@ def plan(
         require_shares(label_share, least_share)
         require_other(design, pilot, name="design")
     recorded = read_traces(pilot, by=by or "kind")
+    if recorded.n_units < LEAST_PILOT:
+        warn(
+            f"the pilot has {recorded.n_units} problems or groups, whose losses say little: give "
+            f"{LEAST_PILOT} or more"
+        )
     asked: dict[str, Any] = {
         "risk": risk_to_fit(risk, loss),
         "alphas": alpha,

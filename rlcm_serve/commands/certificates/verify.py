@@ -210,6 +210,10 @@ def _replay_live(loaded: Certificate, folder: Path, as_json: bool) -> None:
         found = replay_records(loaded, folder)
     except ValueError as error:
         raise RequestRefused("traces", str(error)) from error
+    if not found.others and not any(level.questions for level in found.levels):
+        raise RequestRefused(
+            "traces", f"{folder} holds no record: give the service's evidence_folder"
+        )
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2))
         return

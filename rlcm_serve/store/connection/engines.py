@@ -46,7 +46,10 @@ def parse_url(url: str) -> URL:
         parsed = make_url(url)
         backend = parsed.get_backend_name()
     except (ArgumentError, NoSuchModuleError) as error:
-        raise DatabaseRefused(f"the database URL cannot be read: {error}") from error
+        raise DatabaseRefused(
+            f"the database URL cannot be read ({error}): give sqlite:///FILE or "
+            "postgresql://USER@HOST/NAME"
+        ) from error
     except ValueError as error:  # the port
         raise DatabaseRefused(
             "the port of the database URL is not a number: give postgresql://USER@HOST:5432/NAME, "

@@ -180,8 +180,8 @@ class TestFit:
             next_questions=100,
             created=loaded.created,
         )
-        assert "alpha 0.4, at the same time: wrong at most 0." in out
-        assert "; declined at most 0.7; of the next 100 answered questions at most 5" in out
+        assert "alpha 0.4, at the same time: wrong at most " in out
+        assert "%; declined at most 70%; of the next 100 answered questions at most 5" in out
         assert out.splitlines()[-2].endswith(" go wrong")
         assert rlcm("verify c.json t.parquet")[0] == 0
 
@@ -428,6 +428,24 @@ class TestOwnLoss:
             status, _, err = rlcm(f"{command} c.json t.parquet --loss own_losses:slow")
             assert status == 1
             assert "bounds the built-in risk 'selective': leave out --loss" in err
+
+
+def test_nothing_is_lost_that_out_names(rlcm: Rlcm, record: Record, tmp_path: Path) -> None:
+    """A pipe, a file behind a link, and a recording in the folder of the traces."""
+    Path("traces").mkdir()
+    record("traces/t.parquet")
+    before = Path("traces/t.parquet").read_bytes()
+    fit = FIT.replace("t.parquet", "traces").replace("c.json", "{}")
+    check_refused(rlcm(fit.format("traces/t.parquet")), "is read here and would be lost")
+    os.mkfifo("pipe")
+    check_refused(rlcm(fit.format("pipe")), "is not a regular file: give a file")
+    assert Path("pipe").is_fifo()
+    Path("real.json").write_text("{}")
+    Path("link.json").symlink_to("real.json")
+    assert rlcm(fit.format("link.json"))[0] == 0
+    assert Path("link.json").is_symlink()
+    assert "rlcm-certificate" in Path("real.json").read_text()
+    assert Path("traces/t.parquet").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -382,11 +382,21 @@ class TestCommands:
         self, rlcm: Rlcm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str, said: str
     ) -> None:
         monkeypatch.setenv("RLCM_STATE", str(tmp_path / "state"))
+        rlcm("keys new --name first --scope solve")
         status, out, err = rlcm(f"keys {command}")
         assert (status, out) == (1, "")
         (line,) = err.splitlines()
         assert line.startswith("error: ")
         assert said in line
+
+    @pytest.mark.parametrize("command", ["list", "revoke abc"])
+    def test_a_mistyped_folder_is_no_empty_one(
+        self, rlcm: Rlcm, tmp_path: Path, command: str
+    ) -> None:
+        status, out, err = rlcm(f"keys {command} --state {tmp_path / 'typo'}")
+        assert (status, out) == (1, "")
+        assert "there is no database file" in err
+        assert not (tmp_path / "typo").exists()
 
     def test_name_and_scope_are_required(self, rlcm: Rlcm) -> None:
         for command in ("keys new --name x", "keys new --scope solve"):
