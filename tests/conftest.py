@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
-pytest.register_assert_rewrite("tests.rlcm_serve.engine.crowd")  # so that failures show values
+# So that failures show values.
+pytest.register_assert_rewrite("tests.rlcm_serve.engine.crowd", "tests.rlcm_serve.api.serving")
 
 LANE_OF = pytest.StashKey[dict[str, str]]()
 """The lane of every collected test, selected or not."""

@@ -1,4 +1,4 @@
-"""The whole app around a scripted engine, its client, and the error of a failed start."""
+"""The whole app around a scripted engine, its client, its errors, and that of a failed start."""
 
 import asyncio
 import os
@@ -125,6 +125,24 @@ class Running:
 def client_of(app: FastAPI) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
+    """The error document of a response with this status."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = response.json()
+    assert body["status"] == status
+    assert body["type"].startswith("urn:rlcm:problem:")
+    return body
+
+
+def detail_of(response: httpx.Response, status: int, name: str) -> str:
+    """What an error document of the type `name` says in words."""
+    body = error_of(response, status)
+    assert body["type"] == f"urn:rlcm:problem:{name}"
+    detail: str = body["detail"]
+    return detail
 
 
 @asynccontextmanager

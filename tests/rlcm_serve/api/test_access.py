@@ -27,7 +27,7 @@ from rlcm_serve.store.caller import ANYONE, Caller, Limits
 from rlcm_serve.store.caller import Scope as AccessScope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
-from tests.rlcm_serve.api.serving import serving
+from tests.rlcm_serve.api.serving import detail_of, serving
 
 SAID, LONG = (core.Message(core.Role.ASSISTANT, "a" * size) for size in (1, 3001))
 OPEN = Settings()
@@ -98,15 +98,6 @@ def bearer(text: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {text}"}
 
 
-def error_of(response: httpx.Response, status: int, name: str) -> str:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    body = response.json()
-    assert body["type"] == f"urn:rlcm:problem:{name}"
-    detail: str = body["detail"]
-    return detail
-
-
 async def test_without_keys_anyone_may_do_everything(keys: Keys) -> None:
     async with client_of(toy(OPEN, keys), **bearer("whatever the client sends")) as client:
         assert (await client.post("/solve", json={})).json()["key"] is None
@@ -119,13 +110,13 @@ async def test_a_head_that_takes_long_to_read_is_refused(keys: Keys) -> None:
         most = [(f"x-{number}", "a") for number in range(MOST_HEADERS - 8)]
         assert (await client.get("/health", headers=most)).status_code == 200
         many = [*most, *((f"y-{number}", "a") for number in range(9))]
-        told = error_of(
+        told = detail_of(
             await client.get("/health", headers=many), 431, "request-header-fields-too-large"
         )
         assert f"headers: send at most {MOST_HEADERS}" in told
         assert (await client.get(f"/health?{'a' * LONGEST_QUERY}")).status_code == 200
         long = await client.get(f"/health?{'a' * (LONGEST_QUERY + 1)}")
-        told = error_of(long, 414, "request-uri-too-long")
+        told = detail_of(long, 414, "request-uri-too-long")
         assert f"the query has {LONGEST_QUERY + 1} bytes" in told
 
 
@@ -142,10 +133,10 @@ async def test_a_character_that_databases_refuse_is_refused_in_the_head(
     ]
     async with serving(settings=Settings(state=tmp_path, database=database_url)) as running:
         for method, target in targets:
-            told = error_of(await running.client.request(method, target), 400, "bad-request")
+            told = detail_of(await running.client.request(method, target), 400, "bad-request")
             assert "U+0000 (%00): remove it" in told
         unknown = await running.client.get("/certificates/%2500")
-    error_of(unknown, 404, "not-found")
+    detail_of(unknown, 404, "not-found")
 
 
 @pytest.mark.parametrize("as_header", [bearer, lambda text: {"X-API-Key": text}])
@@ -158,7 +149,7 @@ async def test_a_key_opens_what_its_scope_is_for(
     assert response.json() == {"key": record.id, "body": {"a": 1}}
     assert (await client.delete("/keys", headers=as_header(admin))).status_code == 200
     assert (await client.post("/solve", json={}, headers=as_header(admin))).status_code == 200
-    detail = error_of(await client.delete("/keys", headers=as_header(solve)), 403, "forbidden")
+    detail = detail_of(await client.delete("/keys", headers=as_header(solve)), 403, "forbidden")
     assert "needs a key with scope admin, and yours has solve" in detail
     assert "`rlcm keys new --name NAME --scope admin`" in detail
 
@@ -186,7 +177,7 @@ async def test_without_a_good_key_there_is_401(
 ) -> None:
     for path in ("/solve", "/metrics", "/nowhere"):
         response = await client.post(path, json={}, headers=headers)
-        assert said in error_of(response, 401, "unauthenticated")
+        assert said in detail_of(response, 401, "unauthenticated")
         assert response.headers["www-authenticate"].startswith("Bearer")
         assert "rlcm_0_0" not in response.text
 
@@ -196,7 +187,7 @@ async def test_a_wrong_key_is_not_made_good_by_the_other_header(
 ) -> None:
     text, _ = keys.create("solver", [AccessScope.SOLVE])
     headers = bearer("rlcm_0_0") | {"X-API-Key": text}
-    error_of(await client.post("/solve", json={}, headers=headers), 401, "unauthenticated")
+    detail_of(await client.post("/solve", json={}, headers=headers), 401, "unauthenticated")
 
 
 @pytest.mark.parametrize("name", ["api_key", "key", "token", "access_token", "X-API-Key"])
@@ -205,7 +196,7 @@ async def test_a_key_in_the_url_is_never_accepted(
 ) -> None:
     text, _ = keys.create("solver", [AccessScope.SOLVE])
     response = await client.post("/solve", json={}, params={name: text})
-    assert "there is no API key" in error_of(response, 401, "unauthenticated")
+    assert "there is no API key" in detail_of(response, 401, "unauthenticated")
 
 
 async def test_openai_clients_read_their_envelope(client: httpx.AsyncClient) -> None:
@@ -284,7 +275,7 @@ class TestBodies:
             )
             assert response.status_code == expected, response.text
             if expected == 413 and not path.startswith("/v1"):
-                detail = error_of(response, 413, "body-too-large")
+                detail = detail_of(response, 413, "body-too-large")
                 assert (
                     detail == f"the body is over {limit} bytes: send less, or in several requests"
                 )
@@ -297,10 +288,10 @@ class TestBodies:
         text, _ = keys.create("small", [AccessScope.SOLVE], Limits(max_body_bytes=50))
         for path in ("/solve", "/aggregate"):
             response = await client.post(path, content=b"x" * 51, headers=bearer(text))
-            assert "over 50 bytes" in error_of(response, 413, "body-too-large")
+            assert "over 50 bytes" in detail_of(response, 413, "body-too-large")
         text, _ = keys.create("large", [AccessScope.SOLVE], Limits(max_body_bytes=10**6))
         response = await client.post("/aggregate", content=b"x" * 5001, headers=bearer(text))
-        assert "over 5000 bytes" in error_of(response, 413, "body-too-large")
+        assert "over 5000 bytes" in detail_of(response, 413, "body-too-large")
 
     async def test_a_stranger_sends_nothing(self, client: httpx.AsyncClient) -> None:
         sent = 0
@@ -311,7 +302,7 @@ class TestBodies:
                 sent += 1
                 yield b"x"
 
-        error_of(await client.post("/aggregate", content=parts()), 401, "unauthenticated")
+        detail_of(await client.post("/aggregate", content=parts()), 401, "unauthenticated")
         assert sent == 0
 
     @pytest.mark.parametrize("announced", ["-5", "abc", "", "9" * 400])
@@ -466,7 +457,7 @@ async def test_a_body_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch, ke
 
     async with client_of(toy(OPEN, keys)) as client:
         response = await client.post("/aggregate", content=drips())
-        detail = error_of(response, 408, "request-timeout")
+        detail = detail_of(response, 408, "request-timeout")
         assert "send at least 1024 bytes per second" in detail
         monkeypatch.setattr(access, "SLOWEST", 10.0)
         response = await client.post("/aggregate", content=drips())

@@ -31,6 +31,7 @@ from rlcm_serve.store.caller import ANYONE, Caller
 from rlcm_serve.store.caller import Scope as AccessScope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
+from tests.rlcm_serve.api.serving import error_of
 
 LINES = {"Content-Type": "application/x-ndjson"}
 ROWS = [
@@ -79,13 +80,6 @@ def lines(rows: list[dict[str, Any]]) -> bytes:
 
 def parsed(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
-
-
-def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    body: dict[str, Any] = response.json()
-    return body
 
 
 async def test_json_in_and_out(client: httpx.AsyncClient) -> None:

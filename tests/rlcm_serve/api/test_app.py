@@ -17,7 +17,7 @@ from rlcm_serve.errors import EngineDead
 from rlcm_serve.evidence.records import time_in
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from tests.rlcm_serve.api.serving import Running, serving, starting
+from tests.rlcm_serve.api.serving import Running, error_of, serving, starting
 from tests.rlcm_serve.scripted_engine import (
     IDENTITY,
     SUFFIX_TOKENS,
@@ -41,15 +41,6 @@ def one(tmp_path: Path) -> Path:
 async def ready(one: Path) -> AsyncIterator[Running]:
     async with serving(Script(c_end=0.6), certificates=[one]) as running:
         yield running
-
-
-def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
-    assert response.status_code == status
-    assert response.headers["content-type"] == "application/problem+json"
-    body: dict[str, Any] = response.json()
-    assert body["status"] == status
-    assert body["type"].startswith("urn:rlcm:problem:")
-    return body
 
 
 async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:

@@ -15,7 +15,7 @@ from rlcm_serve.errors import DatabaseBusy
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.caller import ANYONE, Caller, Scope
 from rlcm_serve.store.job import Calibration, JobState
-from tests.rlcm_serve.api.serving import Running, serving
+from tests.rlcm_serve.api.serving import Running, error_of, serving
 from tests.rlcm_serve.jobs.problem_engine import SCRIPTS
 
 FAST = {"alphas": 0.2, "method": "chains"}
@@ -48,13 +48,6 @@ async def ended(running: Running, id_: str) -> dict[str, Any]:
         last = job
     assert last.state.ended
     body: dict[str, Any] = (await running.client.get(f"/calibrations/{id_}")).json()
-    return body
-
-
-def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    body: dict[str, Any] = response.json()
     return body
 
 

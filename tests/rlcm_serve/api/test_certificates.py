@@ -24,7 +24,7 @@ from calibration.traces.table import Reading, Rollout
 from rlcm_serve.settings import Settings
 from rlcm_serve.signing import load_signing_key, sign, write_key_pair
 from rlcm_serve.solving.fingerprints import fingerprint_of
-from tests.rlcm_serve.api.serving import Running, serving, starting
+from tests.rlcm_serve.api.serving import Running, detail_of, serving, starting
 from tests.rlcm_serve.scripted_engine import IDENTITY, certificate
 from tests.rlcm_serve.store.test_restoring import withdraw
 
@@ -39,14 +39,6 @@ async def ready(tmp_path: Path) -> AsyncIterator[Running]:
     ONE.save(tmp_path / "one.json")
     async with serving(certificates=[tmp_path / "one.json"]) as running:
         yield running
-
-
-def error_of(response: httpx.Response, status: int, name: str) -> str:
-    assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["type"] == f"urn:rlcm:problem:{name}"
-    detail: str = response.json()["detail"]
-    return detail
 
 
 async def listed(running: Running) -> dict[str, dict[str, Any]]:
@@ -118,7 +110,7 @@ async def test_an_upload_is_kept_and_served_once_activated(ready: Running) -> No
     assert (ended.status_code, ended.json()["active"]) == (200, False)
     assert (await ready.solve()).json()["guarantee"]["certificate"] == ONE.id
     again = await ready.client.post(f"/certificates/{BETTER.id}/deactivate")
-    assert "is not active" in error_of(again, 409, "conflict")
+    assert "is not active" in detail_of(again, 409, "conflict")
 
 
 async def test_who_leaves_while_the_rehearsal_is_read_has_activated_nothing(
@@ -219,7 +211,7 @@ async def test_a_certificate_of_another_engine_is_refused(
         content=content.encode("latin-1"),
         headers={"content-type": "application/json"},
     )
-    assert why in error_of(response, 422, name)
+    assert why in detail_of(response, 422, name)
     assert set(await listed(ready)) == {ONE.id}
 
 
@@ -227,7 +219,7 @@ async def test_a_forged_certificate_is_refused(ready: Running) -> None:
     """Alpha .001 with p = .9 and a digest that fits was once accepted, activated and served."""
     (_, level) = BETTER.levels
     forged = replace(BETTER, levels=(replace(level, alpha=0.001, p_value=0.9),))
-    detail = error_of(await upload(ready, forged), 422, "invalid-request")
+    detail = detail_of(await upload(ready, forged), 422, "invalid-request")
     assert "contradicts itself: levels[0].p_value is 0.9, and must be 0.999739" in detail
     assert set(await listed(ready)) == {ONE.id}
 
@@ -269,9 +261,9 @@ async def test_with_its_traces_every_figure_is_recomputed(ready: Running, tmp_pa
 
     (level,) = made.levels
     forged = replace(made, levels=(replace(level, expected_tokens=1.0),), created="2026-01-12")
-    detail = error_of(await with_traces(ready, forged, traces), 422, "invalid-request")
+    detail = detail_of(await with_traces(ready, forged, traces), 422, "invalid-request")
     assert "alpha 0.2: expected_tokens is 1.0 in the certificate, 35.0 from the traces" in detail
-    detail = error_of(await with_traces(ready, made, b"PAR1"), 422, "invalid-request")
+    detail = detail_of(await with_traces(ready, made, b"PAR1"), 422, "invalid-request")
     assert "traces.parquet is not Parquet" in detail
     assert set(await listed(ready)) == {ONE.id, made.id}
 
@@ -288,7 +280,7 @@ async def test_where_no_file_can_be_created_the_disk_is_full(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(f"rlcm_serve.{place}", full)
-    detail = error_of(await with_traces(ready, made, traces), 503, "storage-full")
+    detail = detail_of(await with_traces(ready, made, traces), 503, "storage-full")
     assert "no space is left on the disk" in detail
 
 
@@ -330,7 +322,7 @@ async def test_a_service_that_demands_signatures_serves_nothing_else(
         await client.post(f"/certificates/{ONE.id}/activate"),
         await client.post(f"/certificates/{ONE.id}/activate", params={"dry_run": True}),
     ):
-        assert "has no signature" in error_of(refused, 422, "signature-refused")
+        assert "has no signature" in detail_of(refused, 422, "signature-refused")
 
     key = load_signing_key(tmp_path / "signing.pem")
     write_key_pair(tmp_path / "stranger.pem")
@@ -341,7 +333,7 @@ async def test_a_service_that_demands_signatures_serves_nothing_else(
         ("{}", "is not a DSSE envelope"),
     ]:
         response = await with_signature(demanding, BETTER, signature)
-        assert why in error_of(response, 422, "signature-refused")
+        assert why in detail_of(response, 422, "signature-refused")
     assert set(await listed(demanding)) == {ONE.id}
 
     response = await with_signature(demanding, BETTER, sign(BETTER, key).to_text())
@@ -390,7 +382,7 @@ async def test_a_signature_that_nobody_here_can_check_is_refused(
     write_key_pair(tmp_path / "signing.pem")
     signature = sign(BETTER, load_signing_key(tmp_path / "signing.pem")).to_text()
     response = await with_signature(ready, BETTER, signature)
-    detail = error_of(response, 422, "signature-refused")
+    detail = detail_of(response, 422, "signature-refused")
     assert "trusted: none: set trusted_keys" in detail
 
 
@@ -421,7 +413,7 @@ async def test_a_form_must_be_one(
     ready: Running, files: dict[str, tuple[str | None, bytes]], why: str
 ) -> None:
     response = await ready.client.post("/certificates", files=files)
-    assert why in error_of(response, 422, "invalid-request")
+    assert why in detail_of(response, 422, "invalid-request")
 
 
 async def test_only_json_and_forms_are_taken(ready: Running) -> None:
@@ -429,27 +421,27 @@ async def test_only_json_and_forms_are_taken(ready: Running) -> None:
         response = await ready.client.post(
             "/certificates", content=b"{}", headers={"content-type": kind}
         )
-        assert kind in error_of(response, 415, "unsupported-media-type")
+        assert kind in detail_of(response, 415, "unsupported-media-type")
     broken = {"content-type": "multipart/form-data; boundary=x"}
     response = await ready.client.post("/certificates", content=b"--y", headers=broken)
     assert response.status_code in (400, 422)
     broken = {"content-type": "multipart/form-data"}
     response = await ready.client.post("/certificates", content=b"--y", headers=broken)
-    assert "boundary" in error_of(response, 400, "bad-request")
+    assert "boundary" in detail_of(response, 400, "bad-request")
 
 
 async def test_unknown_certificates_are_404(ready: Running) -> None:
     for method, path in (("GET", ""), ("POST", "/activate"), ("POST", "/deactivate")):
         response = await ready.client.request(method, f"/certificates/nobody{path}")
-        assert "'nobody'" in error_of(response, 404, "not-found")
+        assert "'nobody'" in detail_of(response, 404, "not-found")
 
 
 async def test_while_the_engine_starts_nothing_says_what_fits(tmp_path: Path) -> None:
     ONE.save(tmp_path / "one.json")
     async with starting(certificates=[tmp_path / "one.json"]) as running:
         assert await listed(running) == {}
-        error_of(await upload(running, BETTER), 503, "not-ready")
+        detail_of(await upload(running, BETTER), 503, "not-ready")
         response = await running.client.post(f"/certificates/{ONE.id}/activate")
-        error_of(response, 503, "not-ready")
+        detail_of(response, 503, "not-ready")
         await running.until_settled()
         assert set(await listed(running)) == {ONE.id}

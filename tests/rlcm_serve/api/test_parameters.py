@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import httpx
 import pytest
 
 from calibration import ExitPolicy
-from tests.rlcm_serve.api.serving import Running, serving
+from tests.rlcm_serve.api.serving import Running, detail_of, serving
 from tests.rlcm_serve.scripted_engine import Script, certificate
 
 MADE = certificate({0.05: None, 0.1: ExitPolicy(lambda_high=0.9)})
@@ -28,12 +27,8 @@ async def ready() -> AsyncIterator[Running]:
         yield running
 
 
-def detail_of(response: httpx.Response) -> str:
-    assert response.status_code == 422, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    body: dict[str, Any] = response.json()
-    assert body["type"] == "urn:rlcm:problem:invalid-request"
-    return str(body["detail"])
+def refusal_of(response: httpx.Response) -> str:
+    return detail_of(response, 422, "invalid-request")
 
 
 async def is_active(running: Running) -> bool:
@@ -44,7 +39,7 @@ async def is_active(running: Running) -> bool:
 @pytest.mark.parametrize("name", ["dryrun", "dry-run", "dry_Run"])
 async def test_a_misspelt_dry_run_activates_nothing(ready: Running, name: str) -> None:
     refused = await ready.client.post(ACTIVATE, params={name: "true"})
-    assert detail_of(refused) == f"{name}: unknown query parameter: did you mean dry_run?"
+    assert refusal_of(refused) == f"{name}: unknown query parameter: did you mean dry_run?"
     assert refused.json()["errors"][0]["field"] == name
     assert not await is_active(ready)
 
@@ -52,7 +47,7 @@ async def test_a_misspelt_dry_run_activates_nothing(ready: Running, name: str) -
 async def test_a_dry_run_in_the_body_activates_nothing(ready: Running) -> None:
     refused = await ready.client.post(ACTIVATE, json={"dry_run": True})
     said = f"POST {ACTIVATE} takes no body: leave it out, and give dry_run in the query"
-    assert detail_of(refused) == said
+    assert refusal_of(refused) == said
     assert refused.json()["errors"] == [{"field": "body", "message": said}]
     assert not await is_active(ready)
 
@@ -60,9 +55,9 @@ async def test_a_dry_run_in_the_body_activates_nothing(ready: Running) -> None:
 @pytest.mark.parametrize("path", [DEACTIVATE, RESTORE, REHEARSE])
 async def test_a_body_is_refused_where_none_is_taken(ready: Running, path: str) -> None:
     refused = await ready.client.post(path, json={"dry_run": True})
-    assert detail_of(refused) == f"POST {path} takes no body: leave it out"
+    assert refusal_of(refused) == f"POST {path} takes no body: leave it out"
     refused = await ready.client.post(path, params={"dry_run": True})
-    assert detail_of(refused) == "dry_run: unknown query parameter: leave it out"
+    assert refusal_of(refused) == "dry_run: unknown query parameter: leave it out"
 
 
 async def test_an_empty_body_is_none(ready: Running) -> None:
@@ -75,12 +70,12 @@ async def test_an_empty_body_is_none(ready: Running) -> None:
 
 
 async def test_each_unknown_parameter_is_named(ready: Running) -> None:
-    assert detail_of(await ready.client.get("/answers?limt=5&limit=5&colour=red&limt=6")) == (
+    assert refusal_of(await ready.client.get("/answers?limt=5&limit=5&colour=red&limt=6")) == (
         "limt: unknown query parameter: did you mean limit?; "
         "colour: unknown query parameter: leave it out"
     )
     many = "&".join(f"p{n}" for n in range(1000))
-    assert detail_of(await ready.client.get(f"/answers?{many}")).endswith("and 980 more errors")
+    assert refusal_of(await ready.client.get(f"/answers?{many}")).endswith("and 980 more errors")
 
 
 async def test_all_routes_of_the_service_refuse_unknown_parameters(ready: Running) -> None:
@@ -93,7 +88,7 @@ async def test_all_routes_of_the_service_refuse_unknown_parameters(ready: Runnin
             body = BODY if "requestBody" in operation else None
             place = path.replace("{id}", MADE.id)
             response = await ready.client.request(method, f"{place}?nothing=1", json=body)
-            assert "nothing: unknown query parameter" in detail_of(response), (method, path)
+            assert "nothing: unknown query parameter" in refusal_of(response), (method, path)
             assert "422" in operation["responses"], (method, path)
     assert asked > 15
 

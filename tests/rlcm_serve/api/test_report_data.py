@@ -15,7 +15,7 @@ from calibration.traces.table import Reading, Rollout
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.fingerprints import fingerprint_of
 from rlcm_serve.store.caller import Scope as AccessScope
-from tests.rlcm_serve.api.serving import Running, serving, starting
+from tests.rlcm_serve.api.serving import Running, detail_of, serving, starting
 from tests.rlcm_serve.scripted_engine import IDENTITY
 
 pytestmark = pytest.mark.anyio
@@ -63,10 +63,7 @@ async def read(running: Running, certificate: Certificate) -> httpx.Response:
 
 
 def missing(response: httpx.Response) -> str:
-    assert response.status_code == 404, response.text
-    assert response.headers["content-type"] == "application/problem+json"
-    assert response.json()["type"] == "urn:rlcm:problem:no-report-data"
-    detail: str = response.json()["detail"]
+    detail = detail_of(response, 404, "no-report-data")
     assert "`rlcm report-data`" in detail
     return detail
 
