@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from calibration import ExitPolicy
-from rlcm_serve.core import Delta, GenerationSettings, Reading, Rollout, TokenIds
 from rlcm_serve.settings import Settings
 from tests.attack.crowd import ask_all
 from tests.rlcm_serve.api.serving import PROBLEM
@@ -23,17 +21,9 @@ pytestmark = pytest.mark.attack
 class BusyEngine(ScriptedEngine):
     """Takes seconds for every question, so that nobody knows at first how long the queue takes."""
 
-    async def think(
-        self,
-        prompt: TokenIds,
-        policy: ExitPolicy,
-        generation: GenerationSettings,
-        *,
-        thought: TokenIds = (),
-        text: bool = False,
-    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+    async def think(self, *given: Any, **named: Any) -> Any:
         await asyncio.sleep(4)
-        async for event in super().think(prompt, policy, generation, thought=thought, text=text):
+        async for event in super().think(*given, **named):
             yield event
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import httpx
 from calibration import REGRET, Certificate, ExitPolicy, Kind
 from calibration.certificate.wording import covers, does_not_cover
 from rlcm_serve.api.server.http_server import HttpServer, listen
-from rlcm_serve.core import Delta, GenerationSettings, Reading, Rollout, TokenIds
+from rlcm_serve.core import Delta
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.caller import Scope
 from rlcm_serve.store.database import Database
@@ -40,19 +40,11 @@ ANSWER = '<a href="#/operate">7</a>'
 class SlowEngine(ScriptedEngine):
     """Writes `MARKUP` at every checkpoint, slowly."""
 
-    async def think(
-        self,
-        prompt: TokenIds,
-        policy: ExitPolicy,
-        generation: GenerationSettings,
-        *,
-        thought: TokenIds = (),
-        text: bool = False,
-    ) -> AsyncGenerator[Delta | Reading | Rollout]:
-        async for event in super().think(prompt, policy, generation, thought=thought, text=text):
+    async def think(self, *given: Any, **named: Any) -> Any:
+        async for event in super().think(*given, **named):
             if isinstance(event, Delta) and not event.is_answer:
                 await asyncio.sleep(SECONDS_PER_CHECKPOINT)
-                event = replace(event, text=MARKUP if text else "")
+                event = replace(event, text=MARKUP if event.text else "")
             yield event
 
 

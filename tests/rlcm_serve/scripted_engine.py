@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -319,16 +319,8 @@ class Under(Reasoner):
     def check(self, prompt: TokenIds, generation: GenerationSettings) -> None:
         self.engine.check(prompt, generation)
 
-    def think(
-        self,
-        prompt: TokenIds,
-        policy: ExitPolicy,
-        generation: GenerationSettings,
-        *,
-        thought: TokenIds = (),
-        text: bool = False,
-    ) -> AsyncGenerator[Delta | Reading | Rollout]:
-        return self.engine.think(prompt, policy, generation, thought=thought, text=text)
+    def think(self, *given: Any, **named: Any) -> Any:
+        return self.engine.think(*given, **named)
 
     async def continue_after(
         self,

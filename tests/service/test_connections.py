@@ -6,16 +6,14 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from calibration import ExitPolicy
 from rlcm_serve.api.server import http_protocol, http_server
-from rlcm_serve.core import Delta, GenerationSettings, Reading, Rollout, TokenIds
 from rlcm_serve.settings import Settings
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 from tests.service.listening import listening
@@ -30,17 +28,9 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 class BlockingEngine(ScriptedEngine):
     """Holds the whole event loop for half a second."""
 
-    async def think(
-        self,
-        prompt: TokenIds,
-        policy: ExitPolicy,
-        generation: GenerationSettings,
-        *,
-        thought: TokenIds = (),
-        text: bool = False,
-    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+    async def think(self, *given: Any, **named: Any) -> Any:
         time.sleep(0.5)  # noqa: ASYNC251
-        async for event in super().think(prompt, policy, generation, thought=thought, text=text):
+        async for event in super().think(*given, **named):
             yield event
 
 

@@ -2,7 +2,7 @@ import asyncio
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,7 @@ from sqlalchemy import event, text, update
 
 from calibration import CertifiedLevel, ExitPolicy, InfeasibleLevel, read_traces, verify
 from calibration.traces.probe_readings import READINGS_FILE, write_seen_problems
-from rlcm_serve.core import (
-    Delta,
-    GenerationSettings,
-    Question,
-    Reading,
-    Rollout,
-    TokenIds,
-    VoteRule,
-)
+from rlcm_serve.core import Question, VoteRule
 from rlcm_serve.engine import requests
 from rlcm_serve.engine.restart import RestartPolicy
 from rlcm_serve.errors import (
@@ -533,19 +525,11 @@ class Crowded(ProblemEngine):
 
     refused = 0
 
-    async def think(
-        self,
-        prompt: TokenIds,
-        policy: ExitPolicy,
-        generation: GenerationSettings,
-        *,
-        thought: TokenIds = (),
-        text: bool = False,
-    ) -> AsyncGenerator[Delta | Reading | Rollout]:
+    async def think(self, *given: Any, **named: Any) -> Any:
         if self.refused < 16:
             self.refused += 1
             raise EngineBusy("its queue is full", retry_after=0.01)
-        async for one in super().think(prompt, policy, generation, thought=thought, text=text):
+        async for one in super().think(*given, **named):
             yield one
 
 
