@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from rlcm_serve.answers.grader import AnswerGrader
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.command_line import Rlcm
 from tests.rlcm_serve.postgres import PostgresServer, find_programs, running_postgres
@@ -20,6 +21,13 @@ def rlcm(
     on_stop = signal.getsignal(signal.SIGTERM)
     yield Rlcm(monkeypatch, capsys)
     signal.signal(signal.SIGTERM, on_stop)
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[AnswerGrader]:
+    """One grader for all tests of a file."""
+    with AnswerGrader() as grader:
+        yield grader
 
 
 @pytest.fixture(scope="session")

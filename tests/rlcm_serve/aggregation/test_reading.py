@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -53,12 +52,6 @@ SPELLINGS = [
     *[r"\sqrt{8}", r"2\sqrt2", r"\pi", "3.14", "x = 3", "y = 3", "3", r"\int_0^1 x\,dx"],
 ]
 answers = st.lists(st.sampled_from(SPELLINGS), min_size=1, max_size=12)
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[AnswerGrader]:
-    with AnswerGrader() as grader:
-        yield grader
 
 
 @pytest.mark.parametrize("few", [0, graders_module.FEW])

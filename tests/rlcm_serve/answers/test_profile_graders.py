@@ -1,7 +1,6 @@
 """The grader of a profile decides votes, recorded verdicts and the name in the fingerprint."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -44,34 +43,28 @@ class FirstLetter(KeyedGrader):
 OWN = Profile(name="own", grader=f"{__name__}:FirstLetter", extractor="text")
 
 
-@pytest.fixture(scope="module")
-def math() -> Iterator[AnswerGrader]:
-    with AnswerGrader() as grader:
-        yield grader
-
-
-def test_a_fingerprint_names_the_profiles_grader(math: AnswerGrader) -> None:
+def test_a_fingerprint_names_the_profiles_grader(grader: AnswerGrader) -> None:
     assert fingerprint_of(under(DEFAULT_PROFILE)).grader == GRADER
     assert fingerprint_of(under(CHOICE)).grader == ChoiceGrader().name
     assert fingerprint_of(under(OWN)).grader == f"{__name__}:FirstLetter first letter 1"
     for profile in (DEFAULT_PROFILE, CHOICE, OWN):
-        named = verdicts_named(grader_name(profile), math)
-        assert named.name == verdicts_of(profile, math).name == grader_name(profile)
+        named = verdicts_named(grader_name(profile), grader)
+        assert named.name == verdicts_of(profile, grader).name == grader_name(profile)
 
 
-async def test_votes_are_counted_by_the_profiles_grader(math: AnswerGrader) -> None:
+async def test_votes_are_counted_by_the_profiles_grader(grader: AnswerGrader) -> None:
     says = [Script(c_end=0.6, own=f"Answer: {said}") for said in ("(b)", "a", "option B")]
     engine = ScriptedEngine(*says, profiles=[CHOICE])
-    solver = Solver(engine, Guarantees(engine.identities, []), math)
+    solver = Solver(engine, Guarantees(engine.identities, []), grader)
     question = Question("Which?", 0.1, samples=3, profile="choice")
     solution = await solver.solve(question)
     assert (solution.answer, solution.text) == ("(b)", "Answer: (b)")
     assert solution.tally == {"(b)": pytest.approx(1.2), "a": pytest.approx(0.6)}
 
 
-async def test_recorded_verdicts_are_the_profiles_graders(math: AnswerGrader) -> None:
+async def test_recorded_verdicts_are_the_profiles_graders(grader: AnswerGrader) -> None:
     engine = ScriptedEngine(Script(own="Answer: nucleus"), profiles=[CHOICE])
-    recorder = Recorder(engine.under("choice"), math)
+    recorder = Recorder(engine.under("choice"), grader)
     recorded = await recorder.record(LabelledProblem("p", "Which?", OPTIONS), 0)
     assert recorded.readings[-1].correct == (True,)
     with pytest.raises(RequestRefused, match="reference 'both' does not parse"):

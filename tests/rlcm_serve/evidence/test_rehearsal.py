@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,12 +40,6 @@ from tests.rlcm_serve.solving.test_kinds import POOLED
 
 QUESTION = Question("A dial shows 3.", 0.1)
 ONE = certificate({0.1: SURE})
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[AnswerGrader]:
-    with AnswerGrader() as grader:
-        yield grader
 
 
 def prepared(

@@ -43,12 +43,6 @@ NATURAL = Script(
 BUDGET_END = Script(confidences=(0.3,), c_end=0.4, ends_at=None, forced="8} so")
 
 
-@pytest.fixture(scope="module")
-def grader() -> Iterator[AnswerGrader]:
-    with AnswerGrader() as grader:
-        yield grader
-
-
 def record(engine: ScriptedEngine, grader: AnswerGrader, answers: int = 1) -> RecordedRollout:
     return asyncio.run(Recorder(engine, grader, answers).record(PROBLEM, number=2))
 

@@ -1,6 +1,5 @@
 """Questions that are unlike the calibration's: answered or declined, never under a guarantee."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -25,12 +24,6 @@ from tests.rlcm_serve.scripted_engine import (
 POLICY = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.9, lambda_answer=0.4)
 QUESTION = Question("What is the capital of France?", alpha=0.1)
 HIGH = Script(confidences=(0.5, 0.95), forced="19} so")
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[AnswerGrader]:
-    with AnswerGrader() as grader:
-        yield grader
 
 
 def gated(grader: AnswerGrader, p_value: float, *scripts: Script) -> Solver:

@@ -1,6 +1,5 @@
 import asyncio
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -62,12 +61,6 @@ SCRIPTS = st.builds(
     forced=st.sampled_from(["7}", "8}", "8 or may"]),
 )
 BUDGET_END = Script(c_end=0.6, ends_at=None, forced="9}")
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[AnswerGrader]:
-    with AnswerGrader() as grader:
-        yield grader
 
 
 def solver(grader: AnswerGrader, *scripts: Script, policy: ExitPolicy = POLICY) -> Solver:

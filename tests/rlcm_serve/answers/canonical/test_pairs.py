@@ -1,7 +1,5 @@
 """The verdicts on the development pairs: at most 5% of them are wrong, and each is listed."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rlcm_serve.answers.grader import AnswerGrader
@@ -37,12 +35,6 @@ WRONG = [
     (r"7 \text{ cm by } 5 \text{ cm}", "5 cm by 7 cm"),
 ]
 """Pairs with a wrong verdict, which are known."""
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[AnswerGrader]:
-    with AnswerGrader() as grader:
-        yield grader
 
 
 def test_there_are_several_hundred_pairs_of_both_verdicts() -> None:

@@ -1,6 +1,5 @@
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,6 @@ SETTINGS = Question("any", alpha=0.1)
 ASKED = [
     {"id": f"q{number}", "problem": f"What is {number}?", "answer": "7.0"} for number in range(100)
 ]
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[AnswerGrader]:
-    with AnswerGrader() as grader:
-        yield grader
 
 
 def solver(engine: ScriptedEngine, grader: AnswerGrader) -> Solver:
