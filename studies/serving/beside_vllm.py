@@ -26,11 +26,11 @@ from urllib.parse import urlsplit
 import psutil
 import uvloop
 
-from rlcm_serve.api.server.http_server import listen
 from rlcm_serve.engine.launch import ENVIRONMENT
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from studies.serving.asking import QUESTION, post_all
 from studies.serving.load import listener_at, own_service, ready
+from studies.serving.ports import free_port
 from studies.serving.service_overhead import Run
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
@@ -71,14 +71,6 @@ def _write_metadata(
         for line in (f"[{group}]", *(f"{point} = {place}" for point, place in points.items()))
     ]
     info.joinpath("entry_points.txt").write_text("\n".join(lines))
-
-
-def free_port() -> int:
-    """A port of this machine at which nothing listens."""
-    (listening,) = listen("127.0.0.1", 0)
-    port: int = listening.getsockname()[1]
-    listening.close()
-    return port
 
 
 @contextmanager

@@ -33,7 +33,7 @@ import httpx
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-from rlcm_serve.api.server.http_server import listen
+from studies.serving.ports import free_port
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
@@ -301,9 +301,7 @@ def main() -> None:
 @contextmanager
 def own_service(*arguments: str) -> Iterator[str]:
     """The address of a new service with these options, which ends with the block."""
-    (listening,) = listen("127.0.0.1", 0)
-    port = listening.getsockname()[1]
-    listening.close()
+    port = free_port()
     rlcm = "from rlcm_serve.cli import main; main()"
     with tempfile.TemporaryDirectory() as state, Path(state, "service.log").open("w") as log:
         command = [sys.executable, "-c", rlcm, "serve", "--port", str(port)]

@@ -32,6 +32,7 @@ from rlcm_serve.ray.replica import NAME, Replica, application
 from rlcm_serve.ray.scale import Scale
 from rlcm_serve.settings import Settings
 from studies.serving.asking import Asker
+from studies.serving.ports import free_port
 from studies.smoke import study_parser
 from training.tasks.problems import Split, sample_problems
 
@@ -89,14 +90,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.smoke:
         options.pairs, options.questions = 1, 8
-    (free,) = listen("127.0.0.1", 0)
-    port = free.getsockname()[1]
-    free.close()
     os.environ.update(ENVIRONMENT)
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder)
         settings = Settings(
-            state=state, engine_log=state / "engine.log", port=port, log_level="error"
+            state=state, engine_log=state / "engine.log", port=free_port(), log_level="error"
         )
         with cluster(settings):
             serve.run(application(settings, Scale(REPLICAS), Reachable), name=NAME)

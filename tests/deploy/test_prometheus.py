@@ -17,7 +17,6 @@ import httpx
 import pytest
 import yaml
 
-from rlcm_serve.api.server.http_server import listen
 from rlcm_serve.store.caller import Scope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
@@ -25,6 +24,7 @@ from tests.deploy.alert_series import FIRING, GONE, QUIET, REPLACED, UP
 from tests.deploy.everything import exposition
 from tests.deploy.test_deploy import DASHBOARD, DEPLOY, RULES, expressions
 from tests.page.scripted import ScriptedProcess
+from tests.served import free_port
 
 PROGRAMS = ("promtool", "prometheus")
 MISSING = [name for name in PROGRAMS if shutil.which(name) is None]
@@ -142,9 +142,7 @@ def prometheus(
     job["static_configs"] = [{"targets": [url, everything]}]
     job["authorization"] = {"credentials": key}
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    (free,) = listen("127.0.0.1", 0)
-    with free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     command = ["prometheus", "--config.file=prometheus.yml", f"--web.listen-address={address}"]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(

@@ -26,7 +26,7 @@ from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
 from tests.rlcm_serve.api.serving import Running
 from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine, certificate
-from tests.served import wait_for
+from tests.served import free_port, wait_for
 
 SECONDS_PER_CHECKPOINT = 0.4
 MARKUP = (
@@ -53,9 +53,7 @@ class ScriptedProcess:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        (free,) = listen("127.0.0.1", 0)
-        with free:
-            self._port = int(free.getsockname()[1])
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         database = Database(_database(folder))
         self.key, _ = Keys(database).create("a visitor", [Scope.SOLVE])

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from calibration import ExitPolicy
-from studies.serving.beside_vllm import free_port
 from tests.rlcm_serve.scripted_engine import certificate
+from tests.served import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from rlcm_serve.api.server.http_server import listen
+from studies.serving.ports import free_port
 from studies.serving.siege.results import Results
 from studies.serving.siege.service import Siege, besieged
 from studies.serving.siege.wire import NoStatus, Wire, request_bytes
@@ -122,9 +122,7 @@ def poll(pipe: Connection, ports: tuple[int, ...]) -> None:
 @contextmanager
 def idle_process() -> Iterator[int]:
     """The port of a process that answers and does nothing else: its latency is the machine's."""
-    (listening,) = listen("127.0.0.1", 0)
-    port = int(listening.getsockname()[1])
-    listening.close()
+    port = free_port()
     process = multiprocessing.get_context("spawn").Process(target=_idle, args=(port,), daemon=True)
     process.start()
     time.sleep(3)

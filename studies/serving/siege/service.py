@@ -15,10 +15,10 @@ from typing import BinaryIO
 import httpx
 import psutil
 
-from rlcm_serve.api.server.http_server import listen
 from rlcm_serve.store.caller import Scope
 from rlcm_serve.store.database import Database
 from rlcm_serve.store.keys import Keys
+from studies.serving.ports import free_port
 
 SECONDS_TO_READY = 300
 """40 on an idle machine; this one may be busy."""
@@ -134,11 +134,8 @@ def besieged(*arguments: str) -> Iterator[Siege]:
     Args:
         arguments: further arguments of `rlcm serve`.
     """
-    (listening,) = listen("127.0.0.1", 0)
-    port = int(listening.getsockname()[1])
-    listening.close()
     with tempfile.TemporaryDirectory() as folder:
-        siege = Siege(Path(folder), port, ("--log-format", "json", *arguments), {})
+        siege = Siege(Path(folder), free_port(), ("--log-format", "json", *arguments), {})
         siege.keys.update(_make_keys(siege.state))
         siege.start()
         try:

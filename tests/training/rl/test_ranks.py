@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.served import free_port
 
 pytestmark = pytest.mark.training
 
@@ -29,9 +30,7 @@ if trainer.accelerator.is_main_process:
 
 def run_on(ranks: int, folder: Path) -> dict[str, float]:
     """One greedy step on so many gloo processes; what the first of them logged."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     result = folder / f"{ranks}.json"
     running = [
         subprocess.Popen(

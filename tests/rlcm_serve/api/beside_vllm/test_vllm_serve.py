@@ -14,7 +14,8 @@ import pytest
 
 from rlcm_serve.engine.launch import ENVIRONMENT
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
-from studies.serving.beside_vllm import free_port, plugins_on_path, vllm_serve
+from studies.serving.beside_vllm import plugins_on_path, vllm_serve
+from tests.served import free_port
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.slow
