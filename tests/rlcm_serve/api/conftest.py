@@ -1,12 +1,21 @@
-"""With the variable TEST_THROUGH_RAY, clients reach the app through Ray (make test-ray)."""
+"""The app of a file's certificate, and OpenAI's client for it.
+
+With the variable TEST_THROUGH_RAY, clients reach the app through Ray (make test-ray).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.rlcm_serve.api import serving
+from tests.rlcm_serve.scripted_engine import Script
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 if serving.THROUGH_RAY:
     from tests.ray import relay
@@ -17,3 +26,19 @@ if serving.THROUGH_RAY:
     def through_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         with relay.relaying(tmp_path_factory.mktemp("relay")):
             yield
+
+
+@pytest.fixture
+async def ready(one: Path) -> AsyncIterator[serving.Running]:
+    """Served under the certificate `one` of the test file, with a sure answer."""
+    async with serving.serving(Script(c_end=0.6), certificates=[one]) as running:
+        yield running
+
+
+@pytest.fixture
+async def client(ready: serving.Running) -> AsyncIterator[AsyncOpenAI]:
+    """OpenAI's client for that app."""
+    from tests.rlcm_serve.api.openai_client import client_of  # few tests need it
+
+    async with client_of(ready.app) as client:
+        yield client

@@ -3,7 +3,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,6 @@ BODY = {"problem": "A dial shows 3. A up 5.", "alpha": 0.1}
 def one(tmp_path: Path) -> Path:
     ONE.save(tmp_path / "one.json")
     return tmp_path / "one.json"
-
-
-@pytest.fixture
-async def ready(one: Path) -> AsyncIterator[Running]:
-    async with serving(Script(c_end=0.6), certificates=[one]) as running:
-        yield running
 
 
 async def test_an_answer_comes_with_its_guarantee(ready: Running) -> None:

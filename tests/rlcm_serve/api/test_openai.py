@@ -1,4 +1,3 @@
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +40,6 @@ ENDLESS = Script(c_end=0.3, ends_at=None)
 def one(tmp_path: Path) -> Path:
     ONE.save(tmp_path / "one.json")
     return tmp_path / "one.json"
-
-
-@pytest.fixture
-async def ready(one: Path) -> AsyncIterator[Running]:
-    async with serving(SURE, certificates=[one]) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(ready: Running) -> AsyncIterator[AsyncOpenAI]:
-    async with client_of(ready.app) as client:
-        yield client
 
 
 async def complete(

@@ -1,7 +1,6 @@
 """Every failure comes in OpenAI's envelope, and as the exception that its client has for it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from rlcm_serve.settings import Settings
 from rlcm_serve.store.caller import Limits, Scope
 from tests.rlcm_serve.api.openai_client import ASKED, client_of
 from tests.rlcm_serve.api.serving import Running, serving, starting
-from tests.rlcm_serve.scripted_engine import Script, certificate
+from tests.rlcm_serve.scripted_engine import certificate
 
 PATH = "/v1/chat/completions"
 
@@ -23,12 +22,6 @@ PATH = "/v1/chat/completions"
 def one(tmp_path: Path) -> Path:
     certificate({0.1: ExitPolicy(), 0.2: ExitPolicy()}).save(tmp_path / "one.json")
     return tmp_path / "one.json"
-
-
-@pytest.fixture
-async def ready(one: Path) -> AsyncIterator[Running]:
-    async with serving(Script(c_end=0.6), certificates=[one]) as running:
-        yield running
 
 
 def error_of(response: httpx.Response, status: int) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,6 @@ SURE, UNSURE = Script(c_end=0.6), Script(c_end=0.3)
 def one(tmp_path: Path) -> Path:
     certificate({0.1: ExitPolicy(lambda_high=0.9, lambda_answer=0.4)}).save(tmp_path / "one.json")
     return tmp_path / "one.json"
-
-
-@pytest.fixture
-async def ready(one: Path) -> AsyncIterator[Running]:
-    async with serving(SURE, certificates=[one]) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(ready: Running) -> AsyncIterator[AsyncOpenAI]:
-    async with client_of(ready.app) as client:
-        yield client
 
 
 async def test_the_chunks_add_up_to_the_completion(client: AsyncOpenAI) -> None:

@@ -45,12 +45,6 @@ async def ready(tmp_path: Path) -> AsyncIterator[Running]:
         yield running
 
 
-@pytest.fixture
-async def client(ready: Running) -> AsyncIterator[AsyncOpenAI]:
-    async with client_of(ready.app) as client:
-        yield client
-
-
 async def test_a_schema_of_the_request_is_followed_without_a_guarantee(
     ready: Running, client: AsyncOpenAI
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +36,6 @@ class Dial(BaseModel):
 def one(tmp_path: Path) -> Path:
     certificate({0.1: ExitPolicy(lambda_high=0.9, lambda_answer=0.4)}).save(tmp_path / "one.json")
     return tmp_path / "one.json"
-
-
-@pytest.fixture
-async def ready(one: Path) -> AsyncIterator[Running]:
-    async with serving(SURE, certificates=[one]) as running:
-        yield running
-
-
-@pytest.fixture
-async def client(ready: Running) -> AsyncIterator[AsyncOpenAI]:
-    async with client_of(ready.app) as client:
-        yield client
 
 
 async def respond(one: Path, *scripts: Script, **changes: Any) -> Response:
