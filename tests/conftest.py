@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,13 @@ def lanes(pytestconfig: pytest.Config) -> dict[str, str]:
 def anyio_backend() -> str:
     """Async tests run on asyncio, as vLLM does; one loop, so that one engine serves them all."""
     return "asyncio"
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    """For clients that ask at the same time."""
+    with ThreadPoolExecutor(32) as pool:
+        yield pool
 
 
 @pytest.fixture(scope="session")

@@ -119,6 +119,13 @@ def events(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, json.loads(value)
 
 
+def shared_memory(of: Sequence[psutil.Process]) -> set[Path]:
+    """Files of shared memory that these processes have mapped, or made and named by their ids."""
+    mapped = {Path(one.path) for process in of for one in process.memory_maps()}
+    named = {path for process in of for path in Path("/dev/shm").glob(f"*-{process.pid}-*")}
+    return {path for path in mapped | named if path.parent == Path("/dev/shm")}
+
+
 def free_port() -> int:
     """A port that nothing listens on now."""
     (free,) = listen("127.0.0.1", 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.served import SECONDS_TO_READY, Served, serving, wait_for
+from tests.served import SECONDS_TO_READY, Served, serving, shared_memory, wait_for
 from tests.service.clients import ask, until
 
 pytestmark = pytest.mark.attack
@@ -25,19 +25,6 @@ HANG = 8.0
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("hung"), "--hang-s", str(HANG)) as running:
         yield running
-
-
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(32) as pool:
-        yield pool
-
-
-def shared_memory(of: list[psutil.Process]) -> set[Path]:
-    """Files of shared memory that these processes have mapped, or made and named by their ids."""
-    mapped = {Path(one.path) for process in of for one in process.memory_maps()}
-    named = {path for process in of for path in Path("/dev/shm").glob(f"*-{process.pid}-*")}
-    return {path for path in mapped | named if path.parent == Path("/dev/shm")}
 
 
 def stop_engine(served: Served) -> psutil.Process:

@@ -1,4 +1,4 @@
-"""The app of a file's certificate, and OpenAI's client for it.
+"""A certificate, the app under one, and OpenAI's client for that app.
 
 With the variable TEST_THROUGH_RAY, clients reach the app through Ray (make test-ray).
 """
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from calibration import ExitPolicy
 from tests.rlcm_serve.api import serving
-from tests.rlcm_serve.scripted_engine import Script
+from tests.rlcm_serve.scripted_engine import Script, certificate
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -26,6 +27,14 @@ if serving.THROUGH_RAY:
     def through_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         with relay.relaying(tmp_path_factory.mktemp("relay")):
             yield
+
+
+@pytest.fixture
+def certified(tmp_path: Path) -> Path:
+    """A certificate with one policy at two levels."""
+    policy = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.9, lambda_answer=0.4)
+    certificate({0.1: policy, 0.2: policy}).save(tmp_path / "certificate.json")
+    return tmp_path / "certificate.json"
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from calibration import ExitPolicy
 from rlcm_serve.api.wire.headers import HEADER
 from rlcm_serve.core import Question
 from rlcm_serve.errors import WorkerFailed
@@ -20,18 +19,11 @@ from rlcm_serve.solving import first_asks
 from rlcm_serve.solving.unanswered import digest_of_ask
 from rlcm_serve.store.caller import Scope
 from tests.rlcm_serve.api.serving import PROBLEM, THROUGH_RAY, Running
-from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine, certificate
+from tests.rlcm_serve.scripted_engine import Script, ScriptedEngine
 
 DECLINES = Script(c_end=0.2)
 ANSWERS = Script(c_end=0.6)
 SAID = "the question was asked before and not answered"
-
-
-@pytest.fixture
-def certified(tmp_path: Path) -> Path:
-    policy = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.9, lambda_answer=0.4)
-    certificate({0.1: policy, 0.2: policy}).save(tmp_path / "certificate.json")
-    return tmp_path / "certificate.json"
 
 
 @asynccontextmanager

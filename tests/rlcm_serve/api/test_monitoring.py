@@ -28,12 +28,6 @@ pytestmark = pytest.mark.anyio
 POLICY = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.9, lambda_answer=0.4)
 
 
-@pytest.fixture
-def certified(tmp_path: Path) -> Path:
-    certificate({0.1: POLICY, 0.2: POLICY}).save(tmp_path / "certificate.json")
-    return tmp_path / "certificate.json"
-
-
 def stored(running: Running) -> list[AnswerRow]:
     with running.context.database.reading() as session:
         return list(session.scalars(select(AnswerRow).order_by(AnswerRow.sequence)))

@@ -7,22 +7,14 @@ from typing import Any
 
 import pytest
 
-from calibration import ExitPolicy
 from rlcm_serve.settings import Settings
 from rlcm_serve.store.answers import recent
 from rlcm_serve.store.caller import Scope
 from tests.rlcm_serve.api.serving import Running, serving
 from tests.rlcm_serve.api.test_monitoring import answered, feedback
-from tests.rlcm_serve.scripted_engine import Script, certificate
+from tests.rlcm_serve.scripted_engine import Script
 
 pytestmark = pytest.mark.anyio
-POLICY = ExitPolicy(lambda_low=0.1, patience=32, lambda_high=0.9, lambda_answer=0.4)
-
-
-@pytest.fixture
-def certified(tmp_path: Path) -> Path:
-    certificate({0.1: POLICY, 0.2: POLICY}).save(tmp_path / "certificate.json")
-    return tmp_path / "certificate.json"
 
 
 async def listed(running: Running, query: str = "", key: str = "") -> dict[str, Any]:

@@ -14,7 +14,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from tests.rlcm_serve.engine.crowd import (
     crowd,
     preemptions,
 )
+from tests.served import shared_memory
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.engine
@@ -172,13 +173,6 @@ class Held:
             native_threads=me.num_threads() - len(names),
             sockets=len(list(temporary.glob("rlcm-own-*/*"))),
         )
-
-
-def shared_memory(of: Sequence[psutil.Process]) -> set[Path]:
-    """Files of shared memory that these processes have mapped, or made and named by their ids."""
-    mapped = {Path(one.path) for process in of for one in process.memory_maps()}
-    named = {path for process in of for path in Path("/dev/shm").glob(f"*-{process.pid}-*")}
-    return {path for path in mapped | named if path.parent == Path("/dev/shm")}
 
 
 def busy_with(engine: VllmEngine) -> list[Callable[[], Awaitable[object]]]:

@@ -6,6 +6,7 @@ import threading
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select, text
@@ -35,6 +36,14 @@ def of_key(number: int, key_id: str | None = "one", **changes: object) -> GivenA
 
 def label(number: int, right: bool, by: str | None = "one") -> Label:
     return Label(answer(number).id, right, by)
+
+
+def patiently(work: Any, *arguments: Any) -> None:
+    """Stores, although others do: SQLite lets no writer wait for ever, so it tries again."""
+    while True:
+        with suppress(DatabaseRefused):
+            work(*arguments)
+            return
 
 
 @pytest.fixture
@@ -137,11 +146,8 @@ def test_answers_of_replicas_have_the_order_of_their_commits(
 
     def write(at: int) -> None:
         stored = StoredAnswers(replicas[at], DRAW)
-        left = [of_key(1000 * at + number) for number in range(40)]
-        while left:
-            with suppress(DatabaseRefused):  # SQLite lets no writer wait for ever: it tries again
-                stored.add(left[:1])
-                del left[0]
+        for number in range(40):
+            patiently(stored.add, [of_key(1000 * at + number)])
 
     watcher = threading.Thread(target=watch)
     watcher.start()

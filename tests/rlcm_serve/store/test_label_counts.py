@@ -5,14 +5,11 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.monitoring.records import GivenAnswer, Label
 from rlcm_serve.store.answers.counts import NO_LEVEL, SHOWN, LabelCounts
 from rlcm_serve.store.answers.monitors import StoredMonitors
@@ -21,7 +18,7 @@ from rlcm_serve.store.answers.table import AnswerRow
 from rlcm_serve.store.caller import ANYONE
 from rlcm_serve.store.database import Database
 from tests.rlcm_serve.monitoring.test_writer import answer
-from tests.rlcm_serve.store.test_answers import DRAW
+from tests.rlcm_serve.store.test_answers import DRAW, patiently
 
 LEVELS = (("c" * 64, 0.1), ("c" * 64, 0.2), ("d" * 64, 0.1), (None, None))
 SECONDS = 40.0
@@ -111,12 +108,6 @@ def test_deleted_answers_stay_counted(database: Database, monkeypatch: pytest.Mo
 def test_replicas_lose_no_count(database: Database, database_url: str) -> None:
     """Several processes store, label, and let deadlines pass, at once."""
     replicas = [Database(database_url) for _ in range(3)]
-
-    def patiently(work: Any, *arguments: Any) -> None:
-        while True:  # SQLite lets no writer wait for ever: it tries again
-            with suppress(DatabaseRefused):
-                work(*arguments)
-                return
 
     def run(at: int) -> None:
         draw, stored = random.Random(at), StoredAnswers(replicas[at], DRAW)

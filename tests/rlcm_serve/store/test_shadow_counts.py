@@ -6,14 +6,12 @@ import random
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import event, select
 
-from rlcm_serve.errors import DatabaseRefused
 from rlcm_serve.monitoring.losses import GRACE
 from rlcm_serve.monitoring.records import GivenAnswer
 from rlcm_serve.solving.shadow.draw import ShadowDraw
@@ -26,7 +24,7 @@ from rlcm_serve.store.shadows.stored import StoredShadows
 from rlcm_serve.store.shadows.table import ShadowRow
 from tests.rlcm_serve.monitoring.running.test_betting import CERTIFICATE, GUARANTEES, betting_on
 from tests.rlcm_serve.monitoring.test_writer import answer
-from tests.rlcm_serve.store.test_answers import DRAW
+from tests.rlcm_serve.store.test_answers import DRAW, patiently
 
 LEVELS = (("c" * 64, 0.1), ("c" * 64, 0.2), ("d" * 64, 0.1))
 OUTCOMES = (True, False, None)
@@ -140,12 +138,6 @@ def test_deleted_runs_stay_counted(database: Database) -> None:
 def test_replicas_lose_no_count(database: Database, database_url: str) -> None:
     """Several processes draw, end runs, and let deadlines pass, at once."""
     replicas = [Database(database_url) for _ in range(3)]
-
-    def patiently(work: Any, *arguments: Any) -> None:
-        while True:  # SQLite lets no writer wait for ever: it tries again
-            with suppress(DatabaseRefused):
-                work(*arguments)
-                return
 
     def run(at: int) -> None:
         draw, shadows = random.Random(at), StoredShadows(replicas[at], texts=False)

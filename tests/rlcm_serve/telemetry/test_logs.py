@@ -18,15 +18,6 @@ def loggers_as_before() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def exchange() -> Iterator[Exchange]:
-    """A request that is being served."""
-    exchange = Exchange("r1")
-    token = logs.current.set(exchange)
-    yield exchange
-    logs.current.reset(token)
-
-
 def written(form: str = "json", level: str = "info") -> io.StringIO:
     stream = io.StringIO()
     logs.configure(level, form, stream)

@@ -3,7 +3,7 @@ import http.server
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ from rlcm_serve.errors import Infeasible, NotReady, Overloaded, SettingsRefused,
 from rlcm_serve.events import CheckpointEvent, ExitEvent, SampleEvent, TokenEvent, VoteEvent
 from rlcm_serve.solving.guarantees import Guarantees
 from rlcm_serve.solving.solver import Solver
-from rlcm_serve.telemetry import logs
 from rlcm_serve.telemetry.contract import Tracing
 from rlcm_serve.telemetry.logs import Exchange
 from rlcm_serve.telemetry.metrics import Metrics
@@ -58,14 +57,6 @@ class Recorded:
 @pytest.fixture
 def recorded() -> Recorded:
     return Recorded()
-
-
-@pytest.fixture
-def exchange() -> Iterator[Exchange]:
-    exchange = Exchange("r1")
-    token = logs.current.set(exchange)
-    yield exchange
-    logs.current.reset(token)
 
 
 def attributes(span: ReadableSpan) -> Mapping[str, Any]:

@@ -11,7 +11,6 @@ import pytest
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER, Familiarity
-from tests.rlcm_serve.engine.channels import CHANNELS, front_end
 from tests.rlcm_serve.engine.crowd import (
     Forward,
     compare_inputs_with_transformers,
@@ -40,12 +39,6 @@ async def launched(model_folder: Path) -> AsyncIterator[VllmEngine]:
     await engine.start()
     yield engine
     engine.stop()
-
-
-@pytest.fixture(scope="module", params=CHANNELS)
-async def cramped(request: pytest.FixtureRequest, launched: VllmEngine) -> VllmEngine:
-    """Readings come through shared memory, or are fetched through vLLM."""
-    return await front_end(launched, request.param)
 
 
 async def test_inputs_match_under_chunks_preemption_priorities_and_aborts(

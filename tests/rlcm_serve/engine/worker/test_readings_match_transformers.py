@@ -13,7 +13,6 @@ from rlcm_serve.core import Budget, Sampling
 from rlcm_serve.engine.vllm_engine import VllmEngine
 from rlcm_serve.errors import RequestRefused
 from tests.rlcm_serve.engine.asking import forced_answers, generation, user
-from tests.rlcm_serve.engine.channels import CHANNELS, front_end
 from tests.rlcm_serve.engine.crowd import (
     Forward,
     compare_with_transformers,
@@ -34,12 +33,6 @@ async def launched() -> AsyncIterator[VllmEngine]:
     await engine.start()
     yield engine
     engine.stop()
-
-
-@pytest.fixture(scope="module", params=CHANNELS)
-async def cramped(request: pytest.FixtureRequest, launched: VllmEngine) -> VllmEngine:
-    """Readings come through shared memory, or are fetched through vLLM."""
-    return await front_end(launched, request.param)
 
 
 async def test_readings_match_under_chunks_preemption_priorities_and_aborts(

@@ -21,7 +21,6 @@ from rlcm_serve.engine.worker.probe import PROBE_FOLDER
 from rlcm_serve.errors import ModelRefused
 from rlcm_serve.profiles.profile import DEFAULT_NAME
 from tests.rlcm_serve.engine.asking import generation, think, user
-from tests.rlcm_serve.engine.channels import CHANNELS, front_end
 from tests.rlcm_serve.engine.crowd import (
     INTERVAL,
     Forward,
@@ -53,12 +52,6 @@ async def launched(probeless: Path) -> AsyncIterator[VllmEngine]:
     await engine.start()
     yield engine
     engine.stop()
-
-
-@pytest.fixture(scope="module", params=CHANNELS)
-async def cramped(request: pytest.FixtureRequest, launched: VllmEngine) -> VllmEngine:
-    """Readings come through shared memory, or are fetched through vLLM."""
-    return await front_end(launched, request.param)
 
 
 @pytest.fixture(scope="module")
