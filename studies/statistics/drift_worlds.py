@@ -67,34 +67,32 @@ class Found:
 
 
 def drift_of_all(
-    before: Questions,
-    after: Questions,
+    calibrated: Questions,
+    asked: Questions,
     *,
     problems: int,
-    at: int,
     steps: int,
     delta: float,
     size: int,
     is_pooled: bool = False,
-    seed: int = 0,
 ) -> Found:
     """The alarms of services that test all four statistics, each at its share of delta.
 
     Args:
-        before: questions of the calibration, and of the service until `at`.
-        after: questions from then on.
+        calibrated: questions of the calibration.
+        asked: questions of the service.
         problems: of the calibration.
         is_pooled: broken: the reference has all rollouts of each problem instead of one.
     """
-    rng = np.random.default_rng(seed)
-    recorded = before.read(rng, (size, problems), ROLLOUTS)
+    rng = np.random.default_rng(0)
+    recorded = calibrated.read(rng, (size, problems), ROLLOUTS)
     tests, found = {}, {name: np.full(size, np.inf) for name in GRIDS}
     for name, bin_MPR in recorded.items():
         bins_MN = (bin_MPR if is_pooled else bin_MPR[:, :, :1]).reshape(size, -1)
         counts_MK = np.stack([np.bincount(row, minlength=BINS) for row in bins_MN])
         tests[name] = DriftTest(counts_MK.astype(float))
     for time in range(steps):
-        read = (before if time < at else after).read(rng, (size,))
+        read = asked.read(rng, (size,))
         for name, test in tests.items():
             test.add(read[name][:, 0], rng.random(size))
             alarmed_M = test.wealth_M * delta / len(tests) >= 1

@@ -224,7 +224,7 @@ def all_statistics(runs: int, steps: int) -> Iterator[Row]:
     for problems in (100, 300, 1000):
         for is_pooled in (False, True):
             found = drift_of_all(
-                same, same, problems=problems, at=0, steps=steps, delta=DELTA, size=runs,
+                same, same, problems=problems, steps=steps, delta=DELTA, size=runs,
                 is_pooled=is_pooled,
             )  # fmt: skip
             yield {
@@ -235,7 +235,7 @@ def all_statistics(runs: int, steps: int) -> Iterator[Row]:
     for name, changed in CHANGED_QUESTIONS.items():
         for problems in (300, 1000):
             found = drift_of_all(
-                same, changed, problems=problems, at=0, steps=steps // 2, delta=DELTA, size=runs
+                same, changed, problems=problems, steps=steps // 2, delta=DELTA, size=runs
             )
             yield {
                 "part": "all statistics, power", "world": name, "problems": problems,

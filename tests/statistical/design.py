@@ -9,6 +9,9 @@ from scipy import stats
 Row = tuple[object, ...]
 Pair = tuple[int, object, int, object]
 
+ALARM = 0.001
+"""The probability that a test of all cells fails by chance."""
+
 
 def pairwise(factors: Mapping[str, Sequence[object]], allowed: Callable[[Row], bool]) -> list[Row]:
     """A covering array of strength two, built greedily; the same for the same factors.
@@ -43,15 +46,15 @@ def _pairs(row: Row) -> set[Pair]:
     return {(i, a, j, b) for (i, a), (j, b) in combinations(enumerate(row), 2)}
 
 
-def most_errors(fits: int, delta: float, cells: int, alarm: float = 0.001) -> int:
+def most_errors(fits: int, delta: float, cells: int) -> int:
     """The largest number of violations that a valid procedure may show in `fits` fits.
 
-    With probability 1 - alarm, none of `cells` valid cells exceeds it (Bonferroni over the cells,
+    With probability 1 - ALARM, none of `cells` valid cells exceeds it (Bonferroni over the cells,
     exact binomial tail within each).
     """
-    return int(stats.binom.isf(alarm / cells, fits, delta))
+    return int(stats.binom.isf(ALARM / cells, fits, delta))
 
 
-def fewest_errors(fits: int, share: float, cells: int, alarm: float = 0.001) -> int:
+def fewest_errors(fits: int, share: float, cells: int) -> int:
     """The smallest number of violations of a procedure that errs with probability `share`."""
-    return int(stats.binom.ppf(alarm / cells, fits, share))
+    return int(stats.binom.ppf(ALARM / cells, fits, share))

@@ -19,7 +19,7 @@ from typing import Any
 from studies.serving.ports import free_port
 from studies.serving.siege.results import Results
 from studies.serving.siege.service import Siege, besieged
-from studies.serving.siege.wire import NoStatus, Wire, request_bytes
+from studies.serving.siege.wire import NoStatus, Wire, post_bytes
 from training.tasks.problems import Split, sample_problems
 
 LIMIT = 330.0
@@ -85,7 +85,7 @@ async def _ask_all(siege: Siege, connections: int, seconds: float) -> Counter[st
     async def ask(at: int) -> None:
         await asyncio.sleep(0.5 * at / connections)
         body = {"problem": problems[at % len(problems)], "alpha": 0.1}
-        request, wire = request_bytes("POST", "/solve", siege.bearer(), body), Wire(siege.port)
+        request, wire = post_bytes("/solve", siege.bearer(), body), Wire(siege.port)
         while time.monotonic() < until:
             try:
                 answer = await wire.ask(request, LIMIT)

@@ -23,7 +23,7 @@ from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.solving.guarantees import CERTIFICATE_FOLDER
 from studies.serving.siege.results import Results
 from studies.serving.siege.service import COMPARES, ENGINE, FITS, Siege, besieged
-from studies.serving.siege.wire import Answer, NoStatus, Wire, request_bytes
+from studies.serving.siege.wire import Answer, NoStatus, Wire, post_bytes
 from training.tasks.problems import Split, sample_problems
 
 PROBLEMS = [one.question for one in sample_problems(Split.VALIDATION, 200, seed=21)]
@@ -264,7 +264,7 @@ def _alpha(number: int) -> float:
 def _solve(siege: Siege, number: int, *, stream: bool = False) -> bytes:
     problem = PROBLEMS[number % len(PROBLEMS)]
     body = {"problem": problem, "alpha": _alpha(number), "n": 1 + 3 * (number % 2)}
-    return request_bytes("POST", "/solve", siege.bearer(), body | {"stream": stream})
+    return post_bytes("/solve", siege.bearer(), body | {"stream": stream})
 
 
 def _aggregate(siege: Siege, number: int) -> bytes:
@@ -273,7 +273,7 @@ def _aggregate(siege: Siege, number: int) -> bytes:
     rows: list[dict[str, Any]] = [
         {"problem_id": str(number), "answer": one, "confidence": 0.5} for one in answers
     ]
-    return request_bytes("POST", "/aggregate", siege.bearer(), {"rollouts": rows})
+    return post_bytes("/aggregate", siege.bearer(), {"rollouts": rows})
 
 
 def _upload(siege: Siege, number: int) -> bytes:
@@ -283,7 +283,7 @@ def _upload(siege: Siege, number: int) -> bytes:
     request = httpx.Request("POST", f"{siege.url}/certificates", files=dict(parts))
     headers = siege.bearer("admin") | {"Content-Type": request.headers["content-type"]}
     content = request.read()
-    head = request_bytes("POST", "/certificates", headers | {"Content-Length": str(len(content))})
+    head = post_bytes("/certificates", headers | {"Content-Length": str(len(content))})
     return head + content
 
 

@@ -115,13 +115,11 @@ class Wire:
         return b"".join(parts)
 
 
-def request_bytes(
-    method: str, path: str, headers: dict[str, str], body: object | None = None
-) -> bytes:
-    """A request as it should be, with a body in JSON if there is one."""
+def post_bytes(path: str, headers: dict[str, str], body: object | None = None) -> bytes:
+    """A POST as it should be, with a body in JSON if there is one."""
     content = b"" if body is None else json.dumps(body).encode()
     lines = {"Host": "localhost", "Content-Length": str(len(content))} | headers
     if body is not None:
         lines.setdefault("Content-Type", "application/json")
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + content
+    return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content

@@ -111,14 +111,14 @@ def test_four_statistics_of_the_same_questions_share_delta(is_pooled: bool) -> N
     """They depend on each other. A reference of all rollouts, not one a problem, alarms falsely."""
     same = Questions()
     found = drift_of_all(
-        same, same, problems=100, at=0, steps=600, delta=DELTA, size=RUNS, is_pooled=is_pooled
+        same, same, problems=100, steps=600, delta=DELTA, size=RUNS, is_pooled=is_pooled
     )
     assert bool(np.isfinite(found.alarm_M).mean() > MOST) is is_pooled
 
 
 def test_questions_that_take_longer_are_found_by_their_tokens_alone() -> None:
     longer = Questions(longer=1.5)
-    found = drift_of_all(Questions(), longer, problems=600, at=0, steps=400, delta=DELTA, size=100)
+    found = drift_of_all(Questions(), longer, problems=600, steps=400, delta=DELTA, size=100)
     shares = {name: np.isfinite(alarm_M).mean() for name, alarm_M in found.by_statistic.items()}
     assert shares.pop("tokens") > 0.9
     assert max(shares.values()) < 0.15

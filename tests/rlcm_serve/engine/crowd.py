@@ -31,6 +31,8 @@ CRAMPED = (
     *("--block-size", "32", "--num-gpu-blocks-override", "60", "--no-enable-prefix-caching"),
 )
 """Prompts are prefilled in chunks; 16 requests share memory for four, so some are preempted."""
+TOLERANCE = 1e-4
+"""By which the engine's readings may differ from those of transformers."""
 
 
 def cramped_settings(*vllm_arguments: str, **settings: Any) -> EngineSettings:
@@ -90,7 +92,7 @@ async def crowd(
 
 
 def compare_with_transformers(
-    finished: Sequence[tuple[TokenIds, Rollout]], forward: Forward, tolerance: float
+    finished: Sequence[tuple[TokenIds, Rollout]], forward: Forward
 ) -> int:
     """Compares every reading with a forward pass on its final sequence; returns their number."""
     probe = shipped_probe()
@@ -107,14 +109,15 @@ def compare_with_transformers(
         assert [checkpoint.tokens for checkpoint in rollout.readings] == expected
         for checkpoint in rollout.readings:
             reading = confidence_T[checkpoint.tokens]
-            assert checkpoint.confidence == pytest.approx(reading, abs=tolerance)
+            assert checkpoint.confidence == pytest.approx(reading, abs=TOLERANCE)
     return sum(len(rollout.readings) for _, rollout in finished)
 
 
 def compare_inputs_with_transformers(
-    finished: Sequence[tuple[TokenIds, Rollout]], probe: Probe, forward: Forward, tolerance: float
+    finished: Sequence[tuple[TokenIds, Rollout]], forward: Forward
 ) -> int:
     """Compares every reading and its inputs with a forward pass; returns their number."""
+    probe = shipped_probe()
     for prompt, rollout in finished:
         states_TH = forward.states_TH((*prompt, *rollout.tokens))[len(prompt) - 1 :]
         statistics_TS = forward.statistics(prompt, rollout.tokens)
@@ -123,9 +126,9 @@ def compare_inputs_with_transformers(
             state_H, statistics_S = states_TH[at], torch.tensor(statistics_TS[at])
             assert reading.inputs is not None
             inputs = torch.cat((state_H, statistics_S)).tolist()
-            assert reading.inputs.tolist() == pytest.approx(inputs, abs=tolerance)
+            assert reading.inputs.tolist() == pytest.approx(inputs, abs=TOLERANCE)
             confidence = probe.confidence(state_H[None], statistics_S[None])
-            assert reading.confidence == pytest.approx(float(confidence), abs=tolerance)
+            assert reading.confidence == pytest.approx(float(confidence), abs=TOLERANCE)
     return sum(len(rollout.readings) for _, rollout in finished)
 
 
@@ -200,12 +203,12 @@ class Forward:
 
 
 def compare_signals_with_transformers(
-    finished: Sequence[tuple[TokenIds, Rollout]], forward: Forward, tolerance: float
+    finished: Sequence[tuple[TokenIds, Rollout]], forward: Forward
 ) -> int:
     """Compares every reading's signals with a forward pass on its final sequence; their number."""
     for prompt, rollout in finished:
         after = forward.signals(prompt, rollout.tokens)
         for checkpoint in rollout.readings:
             found = {name: v for name, v in (checkpoint.signals or {}).items() if name != "probe"}
-            assert found == pytest.approx(after[checkpoint.tokens - 1], abs=tolerance)
+            assert found == pytest.approx(after[checkpoint.tokens - 1], abs=TOLERANCE)
     return sum(len(rollout.readings) for _, rollout in finished)

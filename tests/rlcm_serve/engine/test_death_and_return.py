@@ -129,7 +129,7 @@ async def test_seeds_hold_under_preemption(engine: VllmEngine) -> None:
     assert len(finished) > 20
     assert all(one[1].tokens == two[1].tokens for one, two in finished)
     forward = Forward(engine.stop_ids)
-    assert compare_with_transformers([one for one, _ in finished], forward, 1e-4) > 200
+    assert compare_with_transformers([one for one, _ in finished], forward) > 200
 
 
 async def test_a_low_priority_yields_to_questions(engine: VllmEngine) -> None:

@@ -49,6 +49,6 @@ async def test_readings_match_when_several_processes_run_the_model(
     parallel = engine.running.llm.vllm_config.parallel_config
     before = [generated(rank) for rank in range(parallel.data_parallel_size)]
     finished = [run for run in await crowd(engine, 24) if run is not None]
-    assert compare_with_transformers(finished, Forward(engine.stop_ids), 1e-4) > 150
+    assert compare_with_transformers(finished, Forward(engine.stop_ids)) > 150
     after = [generated(rank) for rank in range(parallel.data_parallel_size)]
     assert all(now > earlier for now, earlier in zip(after, before, strict=True)), "all took part"

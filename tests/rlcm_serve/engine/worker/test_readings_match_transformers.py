@@ -42,7 +42,7 @@ async def test_readings_match_under_chunks_preemption_priorities_and_aborts(
     finished = [run for run in runs if run is not None]
     assert len(finished) < len(runs), "some were to be aborted"
     assert preemptions() > 0, "the cache was to be too small"
-    assert compare_with_transformers(finished, Forward(cramped.stop_ids), 1e-4) > 300
+    assert compare_with_transformers(finished, Forward(cramped.stop_ids)) > 300
 
 
 async def test_what_is_closed_early_is_gone_from_vllm_itself(cramped: VllmEngine) -> None:

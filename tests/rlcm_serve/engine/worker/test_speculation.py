@@ -25,7 +25,6 @@ from tests.rlcm_serve.engine.crowd import (
     vllm_says,
 )
 from tests.rlcm_serve.engine.drafting import save_draft_model, with_drafts
-from tests.rlcm_serve.engine.probes import shipped_probe
 from training.tasks.problems import Split, sample_problems
 
 pytestmark = pytest.mark.v2
@@ -98,7 +97,7 @@ async def test_greedy_rollouts_are_those_without_drafts(
     questions = [p.question for p in sample_problems(Split.VALIDATION, 20, seed=31)]
     policies = [ExitPolicy(lambda_high=(1.01, 0.6, 0.8, 0.95)[n % 4]) for n in range(20)]
     runs = await greedy(drafting, questions, policies, thinking=100)
-    assert compare_inputs_with_transformers(runs, shipped_probe(), forward, 1e-4) > 60
+    assert compare_inputs_with_transformers(runs, forward) > 60
     assert drafting.identity.facts.speculation == "draft_model, 3 tokens, standard"
     seen = set()
     for (prompt, rollout), policy in zip(runs, policies, strict=True):
@@ -134,7 +133,7 @@ async def test_drafted_ends_of_thinking_and_text_end_where_they_do_without_draft
     """The thinking is closed, the model answers and ends its text, all among drafts."""
     easy = [p.question for p in sample_problems(Split.VALIDATION, 2, seed=5, levels=[1])]
     runs = await greedy(drafting, easy, [FULL_BUDGET] * 2, thinking=240)
-    compare_inputs_with_transformers(runs, shipped_probe(), forward, 1e-4)
+    compare_inputs_with_transformers(runs, forward)
     text = drafting.under(DEFAULT_NAME).text
     assert text.think_end is not None
     for prompt, rollout in runs:
@@ -161,7 +160,7 @@ async def test_answers_under_a_schema_share_steps_with_thinking(
         drafting.continue_after(prompt, (), "", freely, 4),
         greedy(drafting, questions[1:], policies, thinking=48),
     )
-    compare_inputs_with_transformers(runs, shipped_probe(), forward, 1e-4)
+    compare_inputs_with_transformers(runs, forward)
     assert [rollout.exit for _, rollout in runs] == [ExitReason.BUDGET, ExitReason.HIGH]
     assert all(one.complete and one.text in DIGITS for one in several)
     first_V = forward.log_probs_TV(
@@ -193,7 +192,7 @@ async def test_sampled_rollouts_are_read_right_under_chunks_preemption_and_abort
     await verify_in_parts(drafting, 9)
     finished = [run for run in await crowd(drafting, REQUESTS) if run is not None]
     assert preemptions() > 0, "the cache was to be too small"
-    assert compare_inputs_with_transformers(finished, shipped_probe(), forward, 1e-4) > 100
+    assert compare_inputs_with_transformers(finished, forward) > 100
     assert {rollout.exit for _, rollout in finished} >= {ExitReason.NATURAL, ExitReason.BUDGET}
     drafted, accepted = (
         vllm_says(f"spec_decode_num_{what}_tokens_total") for what in ("draft", "accepted")
