@@ -21,6 +21,7 @@ from rlcm_serve.answers.canonical.text.cleaning import cleaned
 from rlcm_serve.answers.canonical.text.dates import date_key
 from rlcm_serve.answers.canonical.text.symbols import as_latex
 from rlcm_serve.answers.canonical.text.tokens import LONGEST, Unreadable, tokenize
+from rlcm_serve.answers.canonical.text.word_keys import ALL_REALS, NO_SOLUTION, text_key
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{0,300}\.[0-9]{1,300}")
@@ -69,7 +70,7 @@ def _read(text: str) -> Form | None:
     if found is None and len(plain.split()) >= _SENTENCE and not _CHINESE.search(plain):
         found = _sentence(plain)
     if found is None and (not plain or words.has_words(plain)):
-        found = part.words(words.text_key(plain))
+        found = part.words(text_key(plain))
     try:
         return None if found is None else found.form()
     except (Unreadable, Undefined):
@@ -139,16 +140,16 @@ def _without_tokens(plain: str) -> Part | None:
         return None
     if (number := words.number_in_words(plain)) is not None:
         return _mathematics(number)
-    key = words.text_key(plain)
-    if key == words.NO_SOLUTION:
+    key = text_key(plain)
+    if key == NO_SOLUTION:
         return part.real_set(())
-    if key == words.ALL_REALS:
+    if key == ALL_REALS:
         return part.real_set(intervals.REALS)
     if key in ("infinity", "infty"):
         return None
     if (number := words.number_in_words(" ".join(plain.split()[:-1]))) is not None:
         return _mathematics(f"{number} {plain.split()[-1]}")
-    members = [words.text_key(each) for each in _LIST_OF_WORDS.split(plain) if each.strip()]
+    members = [text_key(each) for each in _LIST_OF_WORDS.split(plain) if each.strip()]
     found = part.listed([part.words(member) for member in members or [key]])
     if _OPTIONS.fullmatch(plain) and sorted({*plain}) == [*plain]:
         letters = part.listed([part.value(ex.symbol(letter)) for letter in plain])

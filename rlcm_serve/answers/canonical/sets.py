@@ -11,7 +11,8 @@ from rlcm_serve.answers.canonical.names import name_of
 from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.reader import Reader, Span, between
 from rlcm_serve.answers.canonical.text.tokens import Unreadable
-from rlcm_serve.answers.canonical.text.words import only_words, text_key
+from rlcm_serve.answers.canonical.text.word_keys import text_key
+from rlcm_serve.answers.canonical.text.words import only_words
 
 _SET = "set "
 _NUMBER_SET = re.compile(r"[RZNQC](?:[\^_][+*])?")

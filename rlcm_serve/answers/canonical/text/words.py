@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlcm_serve.answers.canonical.text.vocabulary import FUNCTIONS, GREEK, spells_mathematics
+from rlcm_serve.answers.canonical.text.vocabulary import GREEK, spells_mathematics
 
 _ONES = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -58,7 +58,6 @@ _VERB = re.compile(
     r"(?:exactly\s+|about\s+|approximately\s+|only\s+|a total of\s+)?",
     re.IGNORECASE,
 )
-_AROUND_SIGN = re.compile(r"\s?([+*/^=<>%&@#])\s?")
 _REMARK = re.compile(
     r"(?:\s+\((?!mod\b)[A-Za-z][A-Za-z ,'.-]{2,60}\)|[,;]?\s+(?:because|since)\b.*)$", re.DOTALL
 )
@@ -74,40 +73,7 @@ _STATEMENT = re.compile(
     r"(?:[Ll]ong)?(?:[LlRr]ight|[Ll]eft|[Ll]eftright)arrow)(?![A-Za-z])"
 )
 """Commands of geometry and logic: what cannot be read and has one is compared as words."""
-_ARTICLE = re.compile(r"(?:an?|the)\s+(?=\S)", re.IGNORECASE)
 _OPTION = re.compile(r"[(\[{\s]*([A-Z])[)\]}\s.:]*")
-_STYLE = re.compile(r"\\[A-Za-z]+|[{}$\\]")
-_SIGNS = {
-    "to": "implies", "rightarrow": "implies", "longrightarrow": "implies",
-    "Rightarrow": "implies", "Longrightarrow": "implies",
-    "leftrightarrow": "iff", "Leftrightarrow": "iff", "Longleftrightarrow": "iff",
-    "wedge": "land", "vee": "lor", "neg": "lnot",
-    "le": "<=", "leq": "<=", "leqslant": "<=", "ge": ">=", "geq": ">=", "geqslant": ">=",
-    "lt": "<", "gt": ">", "ne": "!=", "neq": "!=",
-}  # fmt: skip
-_MEANING = (
-    "frac sqrt pm mp cup cap in notin infty perp parallel forall exists lnot land lor oplus mid "
-    "subset subseteq supset supseteq implies iff leftarrow Leftarrow sim cong equiv angle triangle"
-)
-_MEANINGS = frozenset((*_MEANING.split(), "pi", *GREEK, *FUNCTIONS))
-"""Commands that are kept among words; others are layout and style."""
-_HYPHEN = re.compile(r"(?<=[\w)\]])\s?-|-(?![\w(])")
-"""A dash that is no sign: `blue-green`, but not `y = -x`."""
-_SAME = {
-    "none": "no solution",
-    "no solutions": "no solution",
-    "no real solution": "no solution",
-    "no real solutions": "no solution",
-    "empty set": "no solution",
-    "dne": "does not exist",
-    "all real": "all real numbers",
-    "all reals": "all real numbers",
-    "real numbers": "all real numbers",
-    "all real number": "all real numbers",
-    "infinitely many solutions": "infinitely many",
-}
-NO_SOLUTION = "no solution"
-ALL_REALS = "all real numbers"
 
 
 def unwrapped(text: str) -> str:
@@ -169,22 +135,6 @@ def has_words(text: str) -> bool:
         not word.isascii() or (len(word) > 1 and not spells_mathematics(word))
         for word in _WORD.findall(bare)
     )
-
-
-def text_key(text: str) -> str:
-    """The words in lower case, without articles at the start, commands, and punctuation."""
-    bare = _STYLE.sub(_meant, text).casefold().replace("_", "")
-    bare = _HYPHEN.sub(" ", bare).replace("'", "")
-    found = re.sub(r"[^\w\s+*/^=<>%&@#'-]+", " ", bare)
-    words = _AROUND_SIGN.sub(r"\1", " ".join(found.split()))
-    words = _ARTICLE.sub("", words, count=1) if _ARTICLE.match(words) else words
-    return _SAME.get(words, words)
-
-
-def _meant(found: re.Match[str]) -> str:
-    """What a command means among words; a space for layout and style."""
-    name = found[0][1:]
-    return f" {_SIGNS.get(name, name if name in _MEANINGS else '')} "
 
 
 def number_in_words(text: str) -> str | None:
