@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from fractions import Fraction
 
+from rlcm_serve.answers.canonical.expressions import evaluation
 from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.expressions.cursor import TokenCursor
 from rlcm_serve.answers.canonical.expressions.nodes import Node
@@ -54,6 +55,18 @@ class CommandParser(TokenCursor, ABC):
         if name in GREEK:
             return ex.symbol(self._indexed(name))
         raise Unreadable(name)
+
+    def _factorial(self, node: Node) -> Node:
+        """`n!` or `n!!`, which is not the factorial of a factorial."""
+        marks = 0
+        while self._next == "!":
+            self._at, marks = self._at + 1, marks + 1
+        if marks > 2:
+            raise Unreadable("several factorials")
+        if marks == 1:
+            return ex.function("factorial", node)
+        found = ex.double_factorial(node)
+        return ex.symbol(f"({evaluation.key(node)})!!") if found is None else found
 
     def _argument(self) -> Node:
         """An argument of a command."""

@@ -23,6 +23,8 @@ from rlcm_serve.answers.canonical.expressions.nodes import Node, contains
 POINTS = (0, 1)
 WHOLE_POINTS = range(2, 30)
 """Where variables are whole numbers."""
+_LEAST = 4
+"""The least of the whole numbers."""
 _WHOLE = frozenset("nmkNMK")
 """Letters that mean whole numbers where whole parts are taken."""
 _ROUNDING = 1 << 100
@@ -192,13 +194,20 @@ def _evaluate_function(node: tuple[Any, ...], point: int) -> Value:
 def _symbol_value(name: str, point: int) -> int:
     """Between 1 and 3 at the first point; other values at the second, half of them negative.
 
-    At the other points it is a small whole number.
+    At the other points it is a small whole number; each name has them in an order of its own, so
+    that no name is a simple function of another.
     """
     if point in WHOLE_POINTS:
-        return point + sum(map(ord, name)) % 7 << PLACES
+        return _LEAST + _order(name)[point - WHOLE_POINTS.start] << PLACES
     digest = int.from_bytes(sha256(f"{point}{name}".encode()).digest() * 2, "big")
     value = ONE + (digest >> 512 - PLACES - 1)
     return -value if point and sum(map(ord, name)) % 2 == 0 else value
+
+
+@lru_cache(maxsize=1024)
+def _order(name: str) -> list[int]:
+    numbers = range(len(WHOLE_POINTS))
+    return sorted(numbers, key=lambda number: sha256(f"{number} {name}".encode()).digest())
 
 
 _CONSTANT: dict[str, Value] = {

@@ -100,6 +100,40 @@ def binomial(upper: Node, lower: Node) -> Node:
     return quotient(function("factorial", upper), product(*factorials))
 
 
+def double_factorial(node: Node) -> Node | None:
+    """`n(n-2)(n-4)...`; None if it is not known whether n is even.
+
+    Raises:
+        Undefined: n is negative or too large.
+    """
+    if isinstance(node, int) and not 0 <= node <= 1000:
+        raise Undefined("a double factorial")
+    match _remainder(node):
+        case 0:
+            half = product(node, Fraction(1, 2))
+            return product(power(2, half), function("factorial", half))
+        case 1:
+            half = product(total(node, -1), Fraction(1, 2))
+            below = product(power(2, half), function("factorial", half))
+            return quotient(function("factorial", node), below)
+    return None
+
+
+def _remainder(node: Node) -> int | None:
+    """0 for an even number, 1 for an odd one, where variables are whole; None if unknown."""
+    if isinstance(node, int):
+        return node % 2
+    if not isinstance(node, tuple) or node[0] not in "+*":
+        return None
+    if node[0] == "*":
+        numbers = [each for each in node[1:] if isinstance(each, int)]
+        letters = [each for each in node[1:] if isinstance(each, tuple) and each[0] == "symbol"]
+        is_whole = len(numbers) + len(letters) == len(node) - 1
+        return 0 if is_whole and any(each % 2 == 0 for each in numbers) else None
+    remainders = [_remainder(each) for each in node[1:]]
+    return None if None in remainders else sum(filter(None, remainders)) % 2
+
+
 def exact_root(base: Node, degree: int) -> Node | None:
     """The root of a rational number; None if it is not rational."""
     if isinstance(base, tuple) or (base < 0 and degree % 2 == 0) or degree > 64:

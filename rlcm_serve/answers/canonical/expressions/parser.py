@@ -87,8 +87,7 @@ class ExpressionParser(CommandParser):
                 else:
                     node = ex.power(node, self._script())
             elif mark == "!":
-                self._at += 1
-                node = ex.function("factorial", node)
+                node = self._factorial(node)
             elif mark == "%":
                 self._at += 1
                 node = ex.quotient(node, 100)

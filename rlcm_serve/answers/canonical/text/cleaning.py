@@ -24,6 +24,7 @@ _SHORT_ARGUMENTS = re.compile(
     r"(?:\s*(?P<second>\d+|[A-Za-z](?![A-Za-z])))?"
 )
 _GROUP_MARK = re.compile(r"(?<=\d)(?:\{,\}|,\\!|\\[,!;: ]|~|'|_)\s*(?=\d{3}(?!\d))")
+_ROW_SPACE = re.compile(r"(?<=\\\\)\s*\[\s*-?[\d.]+\s*(?:pt|ex|em|mm|cm|in|pc|bp|mu)\s*\]")
 _TIMES = re.compile(r"(?<=\d)\s*[xX]\s*(?=10\s*(?:\^|\*\*))")
 _BASES = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
@@ -52,6 +53,8 @@ def cleaned(text: str) -> str:
     r"""The text without layout, math delimiters and final punctuation; `\$` becomes `\dollar `."""
     money = text.count("$") == 1 and "\\$" not in text
     used = set(text)  # no rule is tried on a text without its characters
+    if "\\\\" in text and "[" in used:
+        text = _ROW_SPACE.sub(" ", text)
     if "\\" in used:
         text = _TEXT.sub(_keep_words, notations.in_latex(text))
     if not used.isdisjoint("{,\\~'_"):

@@ -18,6 +18,8 @@ _SYSTEM = re.compile(
     r"(?:\\left\s*)?(?:\\\{\s*\\begin\{(?:array|aligned|matrix)\}|\\begin\{cases\})(?:\{[lcr]*\})?"
     r"(?P<rows>(?:[^\\]|\\(?!begin|end))*+)\\end\{(?:array|aligned|matrix|cases)\}"
 )
+_PI_RUN = re.compile(r"(?<![A-Za-z\\])([knmrxit]?)pi([rRhdDxLkm]{0,2})(?![A-Za-z])")
+"""A plain `pi` among letters, as in `2pir`; `pi` alone and words such as `pin` are others."""
 _QUAD = re.compile(r"\\q?quad(?![A-Za-z])")
 _SIGN = re.compile(
     r"[\w)}][\s}$]*(?:[=<>]|\\(?:[lg]eq?|[lg]eqslant|neq?|in)(?![a-z]))\s*[\w\\({+-]"
@@ -83,6 +85,8 @@ def plain(text: str) -> str:
         text = re.sub(r"[^\d.]+", ":", text.strip())
     if ":" in text:
         text = _without_label(text)
+    if "pi" in text:
+        text = _PI_RUN.sub(_product_with_pi, text)
     if "Rs." in text:
         text = text.replace("Rs. ", "Rs ").replace("Rs.", "Rs ")
     if "+/-" in text or text.startswith("+-"):
@@ -104,9 +108,9 @@ def _degrees(found: re.Match[str]) -> str:
 
 def _list_of_rows(found: re.Match[str]) -> str:
     rows = re.sub(r"&?\s*(=|<|>|\\[lg]eq?)\s*&?", r"\1", found["rows"])
-    if "&" in rows or "=" not in rows:
-        return found[0]
-    return ", ".join(row.strip(" ,;\n") for row in rows.split("\\\\") if row.strip())
+    shown = [row.strip(" ,;\n") for row in rows.split("\\\\") if row.strip()]
+    are_relations = "=" in rows or all(map(_SIGN.search, shown))
+    return found[0] if "&" in rows or not are_relations else ", ".join(shown)
 
 
 def _between_statements(text: str) -> str:
@@ -129,6 +133,12 @@ def _without_label(text: str) -> str:
     rest = text[label.end() :] if label else ""
     is_equation = "=" in rest and ":" not in rest and ("x" in rest or "y" in rest)
     return rest.lstrip() if is_equation else text
+
+
+def _product_with_pi(found: re.Match[str]) -> str:
+    r"""`pir` as `\pi r`."""
+    before, after = found.groups()
+    return f"{before}\\pi {after}" if before or after else found[0]
 
 
 def _is_balanced(text: str) -> bool:

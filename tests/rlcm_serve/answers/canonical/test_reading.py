@@ -121,7 +121,7 @@ def test_a_large_power_that_vanishes_is_zero(zero: str) -> None:
 
 def test_letters_after_pi_are_read_without_an_error() -> None:
     assert read("1/3pir^2h") is not None
-    assert not equal_if_canonical("2pir", r"2\pi r"), "docs/studies/grading.md says so"
+    assert equal_if_canonical("2pir", r"2\pi r")
 
 
 @settings(max_examples=1000)
