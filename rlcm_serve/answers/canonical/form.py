@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _SIDE = "SIDE "
-"""Begins the name of a quantity with a direction; names that equations give have no capitals."""
+"""Begins what words around a quantity say; names that equations give have no capitals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Form:
 
     Attributes:
         stated: the value as written, without its name and unit.
-        name: the name that an equation gives to the value, or the side that words behind it say;
-            empty if there is none.
+        name: the name that an equation gives to the value, or what words around it say of it, such
+            as a direction; empty if there is none.
         unit: what the unit measures; empty for a plain number.
         quantity: value and unit in base units, such as metres; empty for a plain number.
         relation: the equation itself, up to a factor, or `6 m` as a product; empty if there is
@@ -51,9 +51,21 @@ class Form:
         return not (self.name or self.unit or self.relation or self.reading)
 
 
-def side_name(axis: str, where: str) -> str:
-    """The name of a quantity with a direction: the axis, and where on it."""
-    return f"{_SIDE}{axis} {where}"
+def side_name(sides: Mapping[str, str], name: str = "") -> str:
+    """The name of a quantity of which words say where it is on some axes, such as `across: left`.
+
+    Those of another such name are kept. A name that an equation gives stays as it is.
+    """
+    if name and not name.startswith(_SIDE):
+        return name
+    merged = _sides(name) | dict(sides)
+    return "".join(f"{_SIDE}{axis} {where}" for axis, where in sorted(merged.items()))
+
+
+def _sides(name: str) -> dict[str, str]:
+    """Axes, and where on them; empty for a name that an equation gives."""
+    pairs = (part.partition(" ") for part in name.split(_SIDE)[1:])
+    return {axis: where for axis, _, where in pairs}
 
 
 def equal(one: Form, other: Form) -> bool:
@@ -75,8 +87,8 @@ def equal(one: Form, other: Form) -> bool:
 
 def _exclude(name: str, other: str) -> bool:
     """Whether different names cannot be of one value: two variables, or two sides of an axis."""
-    sides = [words.split()[1] for words in (name, other) if words.startswith(_SIDE)]
-    return not sides or (len(sides) == 2 and sides[0] == sides[1])
+    one, two = _sides(name), _sides(other)
+    return not (one or two) or any(one[axis] != two[axis] for axis in one.keys() & two.keys())
 
 
 def _means(form: Form, other: Form) -> bool:

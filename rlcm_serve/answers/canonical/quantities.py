@@ -14,8 +14,10 @@ from rlcm_serve.answers.canonical.expressions.nodes import Node
 from rlcm_serve.answers.canonical.form import side_name
 from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.reader import Reader
+from rlcm_serve.answers.canonical.sides import sides
 from rlcm_serve.answers.canonical.text.tokens import NUMBERS, Token, Unreadable
 from rlcm_serve.answers.canonical.text.vocabulary import spells_mathematics
+from rlcm_serve.answers.canonical.text.words import PARTS
 from rlcm_serve.answers.canonical.units import (
     CURRENCIES,
     LETTERS,
@@ -24,7 +26,6 @@ from rlcm_serve.answers.canonical.units import (
     Unit,
     known,
     read_unit,
-    side,
 )
 
 _MARKS = {"'": "foot", '"': "inch", "' '": "inch"}
@@ -32,6 +33,7 @@ _SIGNS = frozenset((*CURRENCIES, "'", '"'))
 _POWER_OF_TEN = frozenset("-*^{}")
 _MOST_QUANTITIES = 3
 _PERCENT = ("percent", "percents", "pct")
+_COINS = frozenset(("quarter", "quarters"))
 _TEMPERATURE = {"C": "celsius", "F": "fahrenheit"}
 
 
@@ -69,8 +71,7 @@ def _without_currency(reader: Reader, at: int, end: int, most: int) -> Part:
     node, unit = _measured(reader, at, start, following)
     if following == end:
         words = " ".join(token[1] for token in tokens[start:end])
-        axis, where = side(words)
-        found = replace(part.value(node, unit), name=side_name(axis, where) if axis else "")
+        found = replace(part.value(node, unit), name=side_name(sides(words)))
         is_letter = tokens[start][0] == "word" and tokens[start][1] in LETTERS
         if is_letter and all(token[1] != "/" for token in tokens[start:end]):
             return replace(found, relation=_product_key(reader, at, end))
@@ -125,8 +126,8 @@ def _measured(reader: Reader, at: int, start: int, end: int) -> tuple[Node, Unit
         return node[1], Unit(Fraction(1), ((name, 1),))
     words = "".join(each[1] if _is_power(each) else f" {each[1]}" for each in tokens).strip()
     first, _, rest = words.partition(" ")
-    if first.lower() in MULTIPLIERS:
-        node, words = ex.product(node, MULTIPLIERS[first.lower()]), rest
+    if size := _size(first.lower(), node):
+        node, words = ex.product(node, size), rest
     if (lower := words.lower()) in _PERCENT or lower == "per cent":
         return ex.quotient(node, 100), NONE
     if words in _MARKS:
@@ -134,6 +135,21 @@ def _measured(reader: Reader, at: int, start: int, end: int) -> tuple[Node, Unit
     if words in CURRENCIES:
         words = CURRENCIES[words]
     return node, read_unit(words.replace("*", ".")) if words else NONE
+
+
+def _size(word: str, node: Node) -> Node:
+    """The factor that a word such as `million` or `hundredths` means; 0 if it means none.
+
+    Raises:
+        Unreadable: it is an ordinal number, as in `5 hundredth`.
+    """
+    if (size := MULTIPLIERS.get(word) or MULTIPLIERS.get(word.removesuffix("s"))) is not None:
+        return size
+    if word not in PARTS or word in _COINS:
+        return 0
+    if not word.endswith("s") and node != 1:
+        raise Unreadable("an ordinal number")
+    return Fraction(1, PARTS[word])
 
 
 def _with_currency(reader: Reader, at: int, end: int) -> Part | None:

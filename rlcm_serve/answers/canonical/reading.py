@@ -13,7 +13,7 @@ from rlcm_serve.answers.canonical.expressions import evaluation
 from rlcm_serve.answers.canonical.expressions import nodes as ex
 from rlcm_serve.answers.canonical.expressions.fixed_point import Undefined
 from rlcm_serve.answers.canonical.expressions.numerals import decimal
-from rlcm_serve.answers.canonical.form import Form, equal
+from rlcm_serve.answers.canonical.form import Form, equal, side_name
 from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.structure import AnswerReader
 from rlcm_serve.answers.canonical.text import words
@@ -36,6 +36,7 @@ _OPTIONS = re.compile(r"[A-H]{2,5}")
 Forms = Mapping[str, Form | None]
 """Canonical forms of answers that have been read; None where there is none."""
 UNREAD: Forms = {}
+_ARTICLE = re.compile(r"an?\s+[a-z]{2}", re.IGNORECASE)
 _SENTENCE = 3
 """Words from which on a text may be a sentence that states a number."""
 
@@ -65,8 +66,8 @@ def _read(text: str) -> Form | None:
     if (rest := words.without_lead_in(plain)) != plain:
         text = plain = rest
     found = _option(plain) or _without_tokens(plain) or _mathematics(text)
-    if found is None and (rest := words.without_remark(plain)) != plain:
-        found = _without_tokens(rest) or _mathematics(rest)
+    if found is None:
+        found = _with_remark(plain)
     if found is None and len(plain.split()) >= _SENTENCE and not _CHINESE.search(plain):
         found = _sentence(plain)
     if found is None and (not plain or words.has_words(plain)):
@@ -170,10 +171,35 @@ def _mathematics(text: str) -> Part | None:
         return None
 
 
+def _with_remark(plain: str) -> Part | None:
+    """The part of `5 (the answer)` or `north, because ...`; None if it is something else.
+
+    Words in brackets are read as what the number counts; behind other answers they belong to it.
+    """
+    if (rest := words.without_reason(plain)) != plain:
+        return _without_tokens(rest) or _mathematics(rest)
+    rest, remark = words.split_remark(plain)
+    if not remark:
+        return None
+    if words.OPTION.fullmatch(rest):
+        return _without_tokens(rest) if _mathematics(f"1 \\text{{{remark}}}") else None
+    found = _mathematics(rest)
+    if found is None or found.node is None or ex.contains(found.node, "symbol"):
+        return None
+    return _mathematics(f"{rest} \\text{{{remark}}}")
+
+
 def _sentence(plain: str) -> Part | None:
-    """The number that a sentence states after its verb; None if it states none."""
-    rest = words.after_verb(plain)
-    if not rest:
+    """The number that a sentence states after its verb; None if it states none, or more.
+
+    What it says before is like a direction: it may be left out, but another sentence differs.
+    """
+    if (split := words.split_sentence(plain)) is None:
+        return None
+    before, rest = split
+    if _ARTICLE.match(rest):
         return None
     found = _mathematics(rest)
-    return None if found is None or found.is_text else found
+    if found is None or found.is_text:
+        return None
+    return replace(found, name=side_name({"said": text_key(before)}, found.name))

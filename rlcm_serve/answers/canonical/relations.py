@@ -82,6 +82,18 @@ def comparison(reader: Reader, spans: Sequence[Span], marks: Sequence[str]) -> P
     return part.real_set(numbers, names[1], is_condition=True)
 
 
+def ray(reader: Reader, span: Span, mark: str) -> Part:
+    r"""`\ge 5`, of a variable that is not named.
+
+    Raises:
+        Unreadable: the side is no number.
+    """
+    end = _end(reader, span)
+    if end is None:
+        raise Unreadable("a comparison with no number")
+    return part.real_set(_ray(mark, end), is_condition=True)
+
+
 def rounded(reader: Reader, left: Span, right: Span) -> Part:
     r"""The exact side of `1/3 \approx 0.333`; a relation if the sides differ, as in `3 \sim 5`.
 

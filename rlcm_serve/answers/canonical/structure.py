@@ -190,6 +190,8 @@ class AnswerReader:
             return relations.rounded(self, (at, near[0]), (near[-1] + 1, end))
         kinds = {self.tokens[where][1] for where in marks}
         spans = between(at, end, marks)
+        if spans and marks == [at] and kinds <= {*_COMPARISONS}:  # `\ge 5`
+            return relations.ray(self, spans[0], self.tokens[at][1])
         if len(spans) != len(marks) + 1:
             raise Unreadable("a side is missing")
         if kinds <= {*_EQUAL}:

@@ -6,6 +6,12 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
+from rlcm_serve.answers.canonical.sides import (
+    CONDITION,
+    NO_THINGS,
+    SIDE_OF,
+    without_vacuous,
+)
 from rlcm_serve.answers.canonical.text.tokens import Unreadable
 
 
@@ -108,6 +114,11 @@ MULTIPLIERS = {
     "million": 10**6,
     "billion": 10**9,
     "trillion": 10**12,
+    "quadrillion": 10**15,
+    "quintillion": 10**18,
+    "lakh": 10**5,
+    "crore": 10**7,
+    "tens": 10,
 }
 CURRENCIES = {
     "\\dollar": "dollar", "\\euro": "euro", "\\pounds": "gbp", "\\yen": "yen",
@@ -131,24 +142,6 @@ _SYMBOL = re.compile(
 )
 _MEGA = frozenset(("mhz", "mb"))
 """Names in lower case that mean a million; other names with `m` in front mean a thousandth."""
-_NO_THINGS = frozenset(("factorial", "minus", "plus", "not", "incorrect", "wrong"))
-_SIDES = """
-across: left leftward leftwards; right rightward rightwards
-upright: up upward upwards above; down downward downwards below
-compass: north northward northwards; south southward southwards; east eastward eastwards
-compass: west westward westwards
-sign: positive; negative
-count: more; fewer less
-turn: clockwise; counterclockwise anticlockwise
-"""
-_SIDE_OF = {
-    word: (axis, words.split()[0])
-    for axis, _, sides in (line.partition(": ") for line in _SIDES.strip().splitlines())
-    for words in sides.split("; ")
-    for word in words.split()
-}
-"""Axis and side of the words behind a quantity that tell it from one on the other side."""
-_IN_ALL = re.compile(r"\bin\s+(?:all|total)\b")
 _QUALIFIER = re.compile(
     r"\bdegrees?\s+(?=celsius|fahrenheit)|\bU\.?S\.?\s+(?=dollar)", re.IGNORECASE
 )
@@ -160,13 +153,6 @@ def known(word: str) -> bool:
     return word in _UNITS or word == "sq" or _singular(word.lower()) in _UNITS
 
 
-def side(text: str) -> tuple[str, str]:
-    """Axis and side in the words behind a number, as in `m/s to the left`; empty without any."""
-    found = [_SIDE_OF[word] for word in re.findall("[a-z]+", text.lower()) if word in _SIDE_OF]
-    axis = found[0][0] if found else ""
-    return axis, " ".join(own for of, own in found if of == axis)
-
-
 def read_unit(text: str) -> Unit:
     """The unit in a text such as `m/s^2`; unknown words are things counted.
 
@@ -175,10 +161,12 @@ def read_unit(text: str) -> Unit:
     """
     if text.isalpha() and text in _UNITS:
         return _UNITS[text]
-    text = _QUALIFIER.sub("", _IN_ALL.sub(" ", text))
+    text = _QUALIFIER.sub("", without_vacuous(text))
     parts = ["".join(part.split()) for part in _PART.findall(text)]
     if "".join(parts) != "".join(text.split()) or len(parts) > _MOST_PARTS:
         raise Unreadable("a unit")
+    if CONDITION.search(text):
+        raise Unreadable("a condition")
     unit, sign, power, things = NONE, 1, 1, list[str]()
     last: Unit | None = None
     before = ""
@@ -199,8 +187,8 @@ def read_unit(text: str) -> Unit:
             word in _PREPOSITIONS and (things or unit.powers) and not (word == "in" and is_divisor)
         ):
             break
-        elif part[0].isalpha() and word not in _FILLER_WORDS and word not in _SIDE_OF:
-            if word in _NO_THINGS:
+        elif part[0].isalpha() and word not in _FILLER_WORDS and word not in SIDE_OF:
+            if word in NO_THINGS or (len(part) == 1 and part not in _UNITS and part.islower()):
                 raise Unreadable("no thing that can be counted")
             symbol = _as_written(part)
             found = None if things or symbol else _UNITS.get(part) or _UNITS.get(_singular(word))

@@ -18,6 +18,10 @@ _SYSTEM = re.compile(
     r"(?:\\left\s*)?(?:\\\{\s*\\begin\{(?:array|aligned|matrix)\}|\\begin\{cases\})(?:\{[lcr]*\})?"
     r"(?P<rows>(?:[^\\]|\\(?!begin|end))*+)\\end\{(?:array|aligned|matrix|cases)\}"
 )
+_OR_MORE = re.compile(
+    r"(?P<end>[^a-z\\]+)(?:\\text\s?\{)?\s*or "
+    r"(?P<side>more|greater|larger|less|fewer|smaller)\s*\}?"
+)
 _PI_RUN = re.compile(r"(?<![A-Za-z\\])([knmrxit]?)pi([rRhdDxLkm]{0,2})(?![A-Za-z])")
 """A plain `pi` among letters, as in `2pir`; `pi` alone and words such as `pin` are others."""
 _QUAD = re.compile(r"\\q?quad(?![A-Za-z])")
@@ -85,6 +89,8 @@ def plain(text: str) -> str:
         text = re.sub(r"[^\d.]+", ":", text.strip())
     if ":" in text:
         text = _without_label(text)
+    if " or " in text or "{or " in text:
+        text = text if (found := _OR_MORE.fullmatch(text)) is None else _ray(found)
     if "pi" in text:
         text = _PI_RUN.sub(_product_with_pi, text)
     if "Rs." in text:
@@ -133,6 +139,12 @@ def _without_label(text: str) -> str:
     rest = text[label.end() :] if label else ""
     is_equation = "=" in rest and ":" not in rest and ("x" in rest or "y" in rest)
     return rest.lstrip() if is_equation else text
+
+
+def _ray(found: re.Match[str]) -> str:
+    r"""`5 or more` as `\ge 5`."""
+    sign = "\\ge" if found["side"] in ("more", "greater", "larger") else "\\le"
+    return f"{sign} {found['end'].strip()}"
 
 
 def _product_with_pi(found: re.Match[str]) -> str:

@@ -15,14 +15,24 @@ _SMALL = {word: at for at, word in enumerate(_ONES.split())} | {
     word: 10 * at for at, word in enumerate(_TENS.split(), 2)
 }
 _SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
-_PARTS = {
-    "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourth": 4,
-    "fourths": 4, "fifth": 5, "fifths": 5, "sixth": 6, "sixths": 6, "seventh": 7, "sevenths": 7,
-    "eighth": 8, "eighths": 8, "ninth": 9, "ninths": 9, "tenth": 10, "tenths": 10,
-}  # fmt: skip
+_ORDINALS = """
+third 3 fourth 4 fifth 5 sixth 6 seventh 7 eighth 8 ninth 9 tenth 10 eleventh 11 twelfth 12
+thirteenth 13 fourteenth 14 fifteenth 15 sixteenth 16 seventeenth 17 eighteenth 18 nineteenth 19
+twentieth 20 thirtieth 30 fortieth 40 fiftieth 50 sixtieth 60 seventieth 70 eightieth 80
+ninetieth 90 hundredth 100 thousandth 1000 millionth 1000000 billionth 1000000000
+"""
+_SINGULAR = {"half": 2, "quarter": 4} | {
+    word: int(size) for word, size in re.findall(r"(\w+) (\d+)", _ORDINALS)
+}
+PARTS = (
+    _SINGULAR
+    | {f"{word}s": size for word, size in _SINGULAR.items() if word != "half"}
+    | {"halves": 2}
+)
+"""What a word such as `thirds` divides by."""
 
 _DIGITS_AND_PART = re.compile(
-    rf"(\d{{1,9}})[ -](halves|thirds|{'|'.join(word for word in _PARTS if word.endswith('ths'))})",
+    rf"(\d{{1,9}})[ -]({'|'.join(word for word in PARTS if not word.startswith('quarter'))})",
     re.IGNORECASE,
 )
 _TEXT_GROUP = re.compile(r"\\text\s*\{([^{}]*)\}")
@@ -32,7 +42,8 @@ _ONLY_WORDS = re.compile(r"[^\W\d_][^\d\\^_=<>+*/{}$|%()\[\]]*")
 _LEAD_IN = re.compile(
     r"(?:(?:the|my|our)\s+)?"
     r"(?:(?:final|correct|right|required|desired|best|exact|only|simplified)\s+)*"
-    r"(?:answer|result|solution|option|choice)s?\s*(?:is|are|equals|would be|must be|should be|:|=)"
+    r"(?:answer|result|solution|option|choice|value)s?\s*"
+    r"(?:is|are|equals|would be|must be|should be|:|=)"
     r"\s*(?:option|choice)?[:\s]*",
     re.IGNORECASE,
 )
@@ -58,9 +69,15 @@ _VERB = re.compile(
     r"(?:exactly\s+|about\s+|approximately\s+|only\s+|a total of\s+)?",
     re.IGNORECASE,
 )
-_REMARK = re.compile(
-    r"(?:\s+\((?!mod\b)[A-Za-z][A-Za-z ,'.-]{2,60}\)|[,;]?\s+(?:because|since)\b.*)$", re.DOTALL
+_REMARK = re.compile(r"\s+\((?!mod\b)([A-Za-z][A-Za-z ,'.-]{2,60})\)$")
+_REASON = re.compile(r"[,;]?\s+\(?(?:because|since)\b.*$", re.DOTALL)
+_UNLIKE = re.compile(
+    r"\b(?:yes|no(?!\.)|not|true|false|never|none|neither|nor|cannot|(?:in)?correct|wrong|but|if|"
+    r"unless|when|whenever|while)\b|n't\b|\bfor\s+(?:odd|even|all|every|each|any)\b",
+    re.IGNORECASE,
 )
+"""Before the verb of a sentence: it states more than the number behind the verb, or denies it."""
+_JOINS = re.compile(r"[,;:]|\b(?:and|or)\b", re.IGNORECASE)
 _OPTION_AND_TEXT = re.compile(
     r"[{\s]*(?:\((?P<letter>[A-H])\)|(?P<bare>[A-H])\s*[.)])"
     r"(?:[}\s~]|\\[,;:! ]|\\q?quad(?![A-Za-z]))+"
@@ -73,7 +90,7 @@ _STATEMENT = re.compile(
     r"(?:[Ll]ong)?(?:[LlRr]ight|[Ll]eft|[Ll]eftright)arrow)(?![A-Za-z])"
 )
 """Commands of geometry and logic: what cannot be read and has one is compared as words."""
-_OPTION = re.compile(r"[(\[{\s]*([A-Z])[)\]}\s.:]*")
+OPTION = re.compile(r"[(\[{\s]*([A-Z])[)\]}\s.:]*")
 
 
 def unwrapped(text: str) -> str:
@@ -93,20 +110,38 @@ def without_lead_in(text: str) -> str:
     return rest
 
 
-def without_remark(text: str) -> str:
-    """The answer in `5 (the answer)` and `5, because ...`; other texts are unchanged."""
-    return _REMARK.sub("", text)
+def without_reason(text: str) -> str:
+    """The answer in `5, because ...`; other texts are unchanged."""
+    return _REASON.sub("", text)
 
 
-def after_verb(text: str) -> str | None:
-    """What a sentence says after its last verb, as in `John has 5 apples`; None without a verb."""
-    end = max((found.end() for found in _VERB.finditer(text)), default=0)
-    return text[end:].strip() if end else None
+def split_remark(text: str) -> tuple[str, str]:
+    """The answer and the remark in `5 (the answer)`; the remark is empty if there is none."""
+    found = _REMARK.search(text)
+    return (text[: found.start()].strip(), found[1]) if found else (text, "")
+
+
+def split_sentence(text: str) -> tuple[str, str] | None:
+    """What a sentence says before and after its last verb, as in `John has 5 apples`.
+
+    None if it has no verb, states more than what is behind it (`Alice has 5, Bob has 7`), or denies
+    it.
+    """
+    verbs = list(_VERB.finditer(text))
+    if not verbs:
+        return None
+    before, rest = text[: verbs[-1].start()], text[verbs[-1].end() :].strip()
+    says_more = len(verbs) > 1 or any(
+        word.isdigit() or word in _SMALL for word in re.findall(r"\d+|[a-z]+", before.lower())
+    )
+    if not rest or _UNLIKE.search(before) or (says_more and _JOINS.search(before)):
+        return None
+    return text[: len(text) - len(rest)], rest
 
 
 def option_letter(text: str) -> str | None:
     """The letter in `(A)`, `A)` or `A.`; None if the text is not an option's letter."""
-    found = _OPTION.fullmatch(text) if len(text) > 1 and len(text) < 8 else None
+    found = OPTION.fullmatch(text) if len(text) > 1 and len(text) < 8 else None
     return found[1] if found else None
 
 
@@ -144,11 +179,11 @@ def number_in_words(text: str) -> str | None:
         return None
     if words[0] == "a" and len(words) > 1 and words[1] in _SCALES:
         words[0] = "one"
-    if "and" in words[1:-1] and words[-1] in _PARTS:
+    if "and" in words[1:-1] and words[-1] in PARTS:
         at = words.index("and")
         whole, part = number_in_words(" ".join(words[:at])), _fraction(words[at + 1 :])
         return f"{whole} + {part}" if whole and part else None
-    if words[-1] in _PARTS:
+    if words[-1] in PARTS:
         return _fraction(words)
     number = _whole(words)
     return None if number is None else str(number)
@@ -157,14 +192,17 @@ def number_in_words(text: str) -> str | None:
 def digit_fraction(text: str) -> str | None:
     """`2 thirds` as `2/3`; None if the text is no such fraction. A quarter may be a coin."""
     found = _DIGITS_AND_PART.fullmatch(text)
-    return f"{found[1]}/{_PARTS[found[2].lower()]}" if found else None
+    is_ordinal = found and found[2].lower() in _SINGULAR and found[1] != "1"
+    return f"{found[1]}/{PARTS[found[2].lower()]}" if found and not is_ordinal else None
 
 
 def _fraction(words: list[str]) -> str | None:
     top = 1 if words[:-1] in ([], ["a"], ["one"]) else _whole(words[:-1])
     if top is None or (words[:-1] == [] and words[-1] != "half"):
         return None
-    return f"{top}/{_PARTS[words[-1]]}" if words[-1] in _PARTS else None
+    if words[-1] in _SINGULAR and top != 1:  # `twenty-fifth`
+        return None
+    return f"{top}/{PARTS[words[-1]]}" if words[-1] in PARTS else None
 
 
 def _whole(words: list[str]) -> int | None:
