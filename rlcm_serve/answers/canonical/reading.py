@@ -16,11 +16,17 @@ from rlcm_serve.answers.canonical.expressions.numerals import decimal
 from rlcm_serve.answers.canonical.form import Form, equal, side_name
 from rlcm_serve.answers.canonical.part import Part
 from rlcm_serve.answers.canonical.structure import AnswerReader
-from rlcm_serve.answers.canonical.text import words
+from rlcm_serve.answers.canonical.text import labels, words
 from rlcm_serve.answers.canonical.text.cleaning import cleaned
 from rlcm_serve.answers.canonical.text.dates import date_key
 from rlcm_serve.answers.canonical.text.symbols import as_latex
-from rlcm_serve.answers.canonical.text.tokens import LONGEST, Unreadable, tokenize
+from rlcm_serve.answers.canonical.text.tokens import (
+    LONGEST,
+    Unreadable,
+    has_numbers_apart,
+    is_balanced,
+    tokenize,
+)
 from rlcm_serve.answers.canonical.text.word_keys import ALL_REALS, NO_SOLUTION, text_key
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
@@ -65,12 +71,12 @@ def _read(text: str) -> Form | None:
     plain = words.unwrapped(text)
     if (rest := words.without_lead_in(plain)) != plain:
         text = plain = rest
-    found = _option(plain) or _without_tokens(plain) or _mathematics(text)
+    found = _several(plain) or _option(plain) or _without_tokens(plain) or _mathematics(text)
     if found is None:
         found = _with_remark(plain)
     if found is None and len(plain.split()) >= _SENTENCE and not _CHINESE.search(plain):
         found = _sentence(plain)
-    if found is None and (not plain or words.has_words(plain)):
+    if found is None and (not plain or words.has_words(plain) or _is_only_text(plain)):
         found = part.words(text_key(plain))
     try:
         return None if found is None else found.form()
@@ -169,6 +175,40 @@ def _mathematics(text: str) -> Part | None:
         return AnswerReader(tokens).read(0, len(tokens)) if tokens else None
     except (Unreadable, Undefined, RecursionError):  # the last if the caller is deep already
         return None
+
+
+def _several(plain: str) -> Part | None:
+    """The part of answers behind labels, or of the cases of a function; None if it is neither."""
+    if (members := labels.labelled(plain)) is not None:
+        if len(members) == 1:
+            [(label, answer)] = members
+            found = _mathematics(answer)
+            return None if found is None else replace(found, name=found.name or f"({label})")
+        shown = (f"({label}) {_key(answer)}" for label, answer in members)
+        return part.words("; ".join(shown))
+    if (function := labels.cases(plain)) is None:
+        return None
+    name, pairs = function
+    named = _mathematics(f"{name}=0") if name else None
+    keys = sorted(f"{_key(value)} : {_key(condition)}" for value, condition in pairs)
+    return replace(part.words(f"cases {'; '.join(keys)}"), name=named.name if named else "")
+
+
+def _key(text: str) -> str:
+    """The key of one of several answers."""
+    found = _without_tokens(text) or _mathematics(text)
+    return f"as {text_key(text)}" if found is None else found.embedded()
+
+
+def _is_only_text(plain: str) -> bool:
+    """Whether other programs would read as a sum or a product what is none."""
+    if "cases}" in plain or "!!" in plain:
+        return True
+    try:
+        tokens = tokenize(plain)
+    except Unreadable:
+        return False
+    return has_numbers_apart(tokens) or not is_balanced(tokens)
 
 
 def _with_remark(plain: str) -> Part | None:

@@ -98,6 +98,24 @@ def tokenize(text: str) -> list[Token]:
     return _join_thousands(tokens) if grouped else tokens
 
 
+def is_balanced(tokens: list[Token]) -> bool:
+    """Whether each bracket has its partner."""
+    try:
+        partners(tokens)
+    except Unreadable:
+        return False
+    return True
+
+
+def has_numbers_apart(tokens: list[Token]) -> bool:
+    """Whether two numbers stand side by side, as in `1 2 3`, which is no number and no product."""
+    kinds = ["", *(kind if kind in NUMBERS else text for kind, text, _ in tokens)]
+    return any(
+        one in NUMBERS and other in NUMBERS and before not in ("^", "_")
+        for before, one, other in zip(kinds, kinds[1:], kinds[2:], strict=False)
+    )
+
+
 def _meant(kind: str, value: str) -> tuple[str, str]:
     """Kind and text of a token by its meaning; an empty text if it has none."""
     match kind:

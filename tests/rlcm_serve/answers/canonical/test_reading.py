@@ -20,7 +20,20 @@ ANSWERS = sorted({text for pair in read_pairs() for text in (pair.answer, pair.o
 PIECES = sorted(
     {piece for answer in ANSWERS for piece in re.findall(r"\\[A-Za-z]+|\d+|[A-Za-z]+|.", answer)}
     | {f"\\{name}" for name in COMMANDS}
-    | {"^{-1}", "x^{5000}", "0", "pir", "pix"}
+    | {
+        "^{-1}",
+        "x^{5000}",
+        "0",
+        "pir",
+        "pix",
+        "(1) ",
+        "(2) ",
+        "!!",
+        " is ",
+        " or more",
+        " for all ",
+    }
+    | {r"\ge ", " from ", r"\begin{cases}", r"\end{cases}", " & ", " hundredths "}
 )
 HOSTILE = {
     "currencies": "£" * 1900,
@@ -84,6 +97,18 @@ HOSTILE = {
     "nested whole parts": r"\lfloor 1.1" * 28 + "n" + r"\rfloor" * 28,
     "functions of functions": "f(" * 28 + "x" + ")" * 28,
     "spaces between statements": r"x=1\quad" * 220,
+    "answers behind labels": "(1) 5 (2) 6 " * 160,
+    "labels alone": "(1) " * 490,
+    "conditions of a number": "5 " + "for all x if " * 150,
+    "what stands behind": "5 m " + "from the left of A " * 100,
+    "cases": r"\begin{cases}" + r"x & x>0 \\ " * 150 + r"\end{cases}",
+    "sentences": "there are 5 and 3 is " * 90,
+    "remarks": "5 (a " * 390 + ")",
+    "blanks before a remark": "5" + " " * 1900 + "(a",
+    "double factorials": "(2n)!!+" * 280 + "1",
+    "brackets among words": "the (" * 390,
+    "dashes": "word - x -" * 190,
+    "pi among letters": "2pir" * 490,
     "integers of an expression": "+".join(f"{at}x^{{{at}}}" for at in range(150)),
 }
 
