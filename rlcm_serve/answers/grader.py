@@ -36,7 +36,7 @@ from rlcm_serve.answers.canonical.reading import (
 from rlcm_serve.answers.grading.verdicts import Verdicts
 from rlcm_serve.errors import WorkerFailed
 
-GRADER = f"rlcm-math 4 (math-verify {version('math-verify')})"
+GRADER = f"rlcm-math 5 (math-verify {version('math-verify')})"
 """Name and version of the grader, as in a certificate's fingerprint."""
 
 BACKGROUND = 10

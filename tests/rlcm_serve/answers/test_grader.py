@@ -30,7 +30,7 @@ def grader() -> Iterator[AnswerGrader]:
 
 
 def test_the_grader_names_the_version_it_runs() -> None:
-    assert f"rlcm-math 4 (math-verify {version('math-verify')})" == GRADER
+    assert f"rlcm-math 5 (math-verify {version('math-verify')})" == GRADER
 
 
 @pytest.mark.parametrize(
