@@ -241,7 +241,7 @@ def test_a_level_that_could_not_be_certified_says_so_in_plain_words(known: Visit
     expect(known.page.locator(".pledge h2")).to_have_text("No guarantee at α = 1%")
     said = known.text(".pledge .plain")
     assert said.startswith(
-        "α = 1% could not be certified with this data: no stopping rule made few"
+        "α = 1% could not be certified with this data: the stopping rule that is tested first made"
     )
     expect(known.page.locator("table.evidence .none")).to_have_text(
         "✕ not certified: too many errors"
