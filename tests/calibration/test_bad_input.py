@@ -274,7 +274,7 @@ class TestOrder:
 
     def test_shares_problems(self, sound: Traces) -> None:
         some = sound.select(np.arange(40) < 5)
-        message = "5 problems or groups are in both splits, 'problem p000' among them: .*split with"
+        message = "5 problems or groups are in both splits, 'problem p000' among them: .*take other"
         with pytest.raises(CalibrationError, match=message):
             certify(sound, order=some)
         family = family_of_chains([[Chain((FULL_BUDGET,), 1.0)]] * 3, "learned on order")
