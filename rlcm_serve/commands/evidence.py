@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from rlcm_serve.commands.options import JsonOption
+from rlcm_serve.errors import RequestRefused
 
 if TYPE_CHECKING:
     from rlcm_serve.evidence.verify import ChainReport
@@ -40,7 +41,6 @@ def verify(
 
     The exit status is 1 if a chain is broken, or if the folder holds no record.
     """
-    from rlcm_serve.errors import RequestRefused
     from rlcm_serve.evidence.verify import as_json as reports_as_json
     from rlcm_serve.evidence.verify import verify as verify_folder
     from rlcm_serve.signing import NO_KEYS, TrustedKeys
@@ -48,11 +48,7 @@ def verify(
     trusted = NO_KEYS if public_key is None else TrustedKeys.load([public_key])
     reports = verify_folder(folder, trusted)
     if not any(report.records or report.broken for report in reports):
-        raise RequestRefused(
-            "folder",
-            f"{folder} holds no record: give the service's evidence_folder, by default `evidence` "
-            "in its state folder",
-        )
+        raise without_record("folder", folder)
     if as_json:
         typer.echo(reports_as_json(reports))
     else:
@@ -79,3 +75,12 @@ def _said(report: ChainReport, *, signed: bool) -> str:
     if report.incomplete:
         said += f"; an unfinished line of {report.incomplete} bytes at the end (a killed process)"
     return said
+
+
+def without_record(name: str, folder: Path) -> RequestRefused:
+    """The error for a folder in which no answer was recorded; `name` is the argument's."""
+    return RequestRefused(
+        name,
+        f"{folder} holds no record: give the service's evidence_folder, by default `evidence` in "
+        "its state folder",
+    )

@@ -149,16 +149,15 @@ def revoke(
 def _opened(
     config: Path | None, state: Path | None, database: str | None, *, may_be_new: bool = False
 ) -> Iterator[Keys]:
-    from rlcm_serve.errors import DatabaseRefused
     from rlcm_serve.store.connection.engines import parse_url
     from rlcm_serve.store.database import Database
     from rlcm_serve.store.keys import Keys
+    from rlcm_serve.store.upkeep.check import require_file
 
     settings = load_settings({"state": state, "database": database}, config).settings
     url = parse_url(settings.database_url)
-    file = Path(str(url.database))
-    if not may_be_new and url.get_backend_name() == "sqlite" and not file.is_file():
-        raise DatabaseRefused(f"there is no database file {file}: check the path")
+    if not may_be_new and url.get_backend_name() == "sqlite":
+        require_file(Path(str(url.database)))
     with closing(Database(settings.database_url, settings.database_wait_s)) as opened:
         yield Keys(opened)
 

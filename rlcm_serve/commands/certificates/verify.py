@@ -20,6 +20,7 @@ from rlcm_serve.commands.certificates.options import (
     say,
     traces_of,
 )
+from rlcm_serve.commands.evidence import without_record
 from rlcm_serve.commands.options import JsonOption
 from rlcm_serve.errors import RequestRefused
 
@@ -211,9 +212,7 @@ def _replay_live(loaded: Certificate, folder: Path, as_json: bool) -> None:
     except ValueError as error:
         raise RequestRefused("traces", str(error)) from error
     if not found.others and not any(level.questions for level in found.levels):
-        raise RequestRefused(
-            "traces", f"{folder} holds no record: give the service's evidence_folder"
-        )
+        raise without_record("traces", folder)
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2))
         return

@@ -34,6 +34,16 @@ class Findings:
     faults: list[str]
 
 
+def require_file(file: Path) -> None:
+    """Returns if there is a database file.
+
+    Raises:
+        DatabaseRefused: there is none.
+    """
+    if not file.is_file():
+        raise DatabaseRefused(f"there is no database file {file}: check the path")
+
+
 @contextmanager
 def read_only(file: Path, timeout: float = 5.0) -> Iterator[sqlite3.Connection]:
     """A connection that changes nothing.
@@ -41,8 +51,7 @@ def read_only(file: Path, timeout: float = 5.0) -> Iterator[sqlite3.Connection]:
     Raises:
         DatabaseRefused: there is no such file, or it cannot be opened.
     """
-    if not file.is_file():
-        raise DatabaseRefused(f"there is no database file {file}: check the path")
+    require_file(file)
     uri = f"{file.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=timeout)) as connection:

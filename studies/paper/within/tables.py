@@ -53,7 +53,8 @@ def pilot_text(results: Results, number: int = RESAMPLES) -> str:
         parts.append(f"**{panel.title.capitalize()}**, {found.n_common} problems mixed in all.")
         parts += _by_probe(found, PILOT_METHODS, [(idea, RLCM) for idea in IDEAS])
         if panel is TRAINED:
-            after = [_choice(found), _verdicts(found, PILOT_SEEDS)]
+            verdicts = _judged(found, len(PILOT_SEEDS))
+            after = [_choice(found), _hypotheses(verdicts, is_complete=False)]
     return "\n\n".join([*parts, *after])
 
 
@@ -71,7 +72,8 @@ def own_text(results: Results, number: int = RESAMPLES) -> str:
         found = panel_figures(results, SEEDS, panel, number, OWN_METHODS)
         parts.append(f"**{panel.title.capitalize()}**, {found.n_common} problems mixed in all.")
         if panel is TRAINED:
-            parts += [_verdicts(found, SEEDS), _what_follows(found)]
+            verdicts = _judged(found, len(SEEDS))
+            parts += [_hypotheses(verdicts, is_complete=True), _what_follows(*verdicts)]
         parts += _by_probe(found, OWN_METHODS, [(BEST, RLCM), (BEST, REFERENCE)])
     return "\n\n".join(parts)
 
@@ -105,14 +107,14 @@ def _by_probe(
         yield differences_table(found, compared)
 
 
-def _verdicts(found: PanelFigures, seeds: Sequence[int]) -> str:
-    """A line for each endpoint of the best idea, under Holm's correction over both."""
-    is_complete = tuple(seeds) == SEEDS
-    rows = [verdict_row(one, is_complete) for one in _judged(found, len(seeds))]
+def _hypotheses(verdicts: Sequence[Verdict], *, is_complete: bool) -> str:
+    """A line for each endpoint of the best idea."""
+    rows = [verdict_row(one, is_complete) for one in verdicts]
     return "\n".join([f"Differences are to {RLCM}, by the post-hoc probe.", "", *HEAD, *rows])
 
 
 def _judged(found: PanelFigures, n_seeds: int) -> list[Verdict]:
+    """The best idea at both endpoints, under Holm's correction over both."""
     differences = {
         (BEST, endpoint): found.crossed(_read(BEST), _read(RLCM), endpoint.name)
         for endpoint in OWN_ENDPOINTS
@@ -120,13 +122,12 @@ def _judged(found: PanelFigures, n_seeds: int) -> list[Verdict]:
     return judged(differences, n_seeds)
 
 
-def _what_follows(found: PanelFigures) -> str:
+def _what_follows(within: Verdict, accuracy: Verdict) -> str:
     """Whether the best idea is confirmed: it tells more, and is not less often right."""
-    within, accuracy = _judged(found, len(SEEDS))
     p = 1.0 if accuracy.difference is None else accuracy.difference.p_above(-ACCURACY_MARGIN)
     is_confirmed = within.text == "better" and p < LEVEL
     return (
-        f"Is the accuracy lower by {ACCURACY_MARGIN:g} or more? That it is not has p = {p:.3g}. "
+        f"The test against a loss of accuracy of {ACCURACY_MARGIN:g} or more has p = {p:.3g}. "
         + (f"To be confirmed: {BEST}." if is_confirmed else f"{BEST} stays a result.")
     )
 

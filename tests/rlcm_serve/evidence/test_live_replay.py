@@ -158,3 +158,11 @@ def test_a_folder_that_does_not_exist_is_said(tmp_path: Path, rlcm: Rlcm) -> Non
     status, said, error = rlcm(f"replay {tmp_path}/c.json {tmp_path}/none --live")
     assert (status, said) == (1, "")
     assert f"there is no folder {tmp_path}/none: give the folder of records" in error
+
+
+def test_a_folder_without_records_is_no_quiet_service(tmp_path: Path, rlcm: Rlcm) -> None:
+    certificate({0.1: SURE}).save(tmp_path / "c.json")
+    (tmp_path / "empty").mkdir()
+    status, said, error = rlcm(f"replay {tmp_path}/c.json {tmp_path}/empty --live")
+    assert (status, said) == (1, "")
+    assert f"{tmp_path}/empty holds no record: give the service's evidence_folder" in error

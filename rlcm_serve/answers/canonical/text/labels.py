@@ -8,6 +8,7 @@ from collections.abc import Sequence
 _STYLED = re.compile(r"(?:\\text\s*)?\{\s*(\([A-Za-z0-9]{1,4}\))\s*\}")
 _GROUP = re.compile(r"\{([^{}]*)\}")
 _LABEL = re.compile(r"(?:^|(?<=[\s,;.:}~\\]))\(\s*([A-Za-z]{1,4}|\d{1,2})\s*\)(?=\s*\S)")
+_DIGIT = re.compile(r"\s+\d")
 _SEQUENCES = (
     [str(number) for number in range(1, 21)],
     [*"abcdefghij"],
@@ -46,13 +47,8 @@ def labelled(text: str) -> list[tuple[str, str]] | None:
     if not found or found[0].start():
         return None
     order = next((each for each in _SEQUENCES if each[0] == found[0][1]), None)
-    if order is None:
-        is_single = found[0][1].isdigit() and re.match(r"\s+\d", text[found[0].end() :])
-        return [(found[0][1], text[found[0].end() :].strip())] if is_single else None
-    labels = _counted(found, order)
-    if len(labels) == 1 and not (
-        labels[0][1] == "1" and re.match(r"\s+\d", text[labels[0].end() :])
-    ):
+    labels = found[:1] if order is None else _counted(found, order)
+    if len(labels) == 1 and not (labels[0][1].isdigit() and _DIGIT.match(text, labels[0].end())):
         return None
     ends = [label.start() for label in labels[1:]] + [len(text)]
     members = [
