@@ -45,16 +45,39 @@ def alter(visitor: Visitor, path: str, **changes: Any) -> None:
     visitor.page.route(f"{visitor.url}/{path}", answer)
 
 
+def move_to_the_ends(visitor: Visitor, id_: str, closeness: float) -> None:
+    """Moves λ1 and λ2 of every p-value map to within `closeness` of 0 and of 1."""
+
+    def low(value: float | None) -> float | None:
+        return None if value is None else value * closeness
+
+    def high(value: float | None) -> float | None:
+        return None if value is None else 1 - (1 - value) * closeness
+
+    body = _report(id_)
+    for shown in body["maps"]:
+        shown["lambda_low"] = [low(value) for value in shown["lambda_low"]]
+        shown["lambda_high"] = [high(value) for value in shown["lambda_high"]]
+    tell(visitor, f"certificates/{id_}/report", body)
+
+
 def spoil_level(visitor: Visitor, id_: str, reason: str) -> None:
     """Says of the first level of a certificate told by hand that it is not certified, and why."""
-    url = f"{visitor.url}/certificates/{id_}/report"
+    body = _report(id_)
+    none = dict.fromkeys(("calibration", "test", "policy", "lambda_low", "lambda_high"))
+    body["levels"][0] |= none | {"certified": False, "reason": reason}
+    tell(visitor, f"certificates/{id_}/report", body)
+
+
+def _report(id_: str) -> dict[str, Any]:
+    """The report of a shipped certificate, as the service sends it."""
     file = next(f for f in SHIPPED.glob("*.json") if Certificate.load(f).id == id_)
     kept = KeptCertificate(Certificate.load(file), file.stem, added=None, active=True, misfit=None)
     report = ReportData.load(report_data_path(file))
-    body = ReportBody.of(kept, report, kept.certificate.fingerprint).model_dump(mode="json")
-    none = dict.fromkeys(("calibration", "test", "policy", "lambda_low", "lambda_high"))
-    body["levels"][0] |= none | {"certified": False, "reason": reason}
-    visitor.page.route(url, lambda route: route.fulfill(json=body))
+    body: dict[str, Any] = ReportBody.of(kept, report, kept.certificate.fingerprint).model_dump(
+        mode="json"
+    )
+    return body
 
 
 def tell_shipped(visitor: Visitor, *names: str, withdrawn: str | None = None) -> list[str]:

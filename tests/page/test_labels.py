@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.page.by_hand import SHIPPED, tell, tell_shipped
+from tests.page.by_hand import SHIPPED, move_to_the_ends, tell, tell_shipped
 from tests.page.labels import FIVE_WIDTHS, faults_of, record_labels, resize
 from tests.page.test_live import body, open_view
 from tests.page.visitor import Visitor
@@ -37,6 +37,20 @@ def test_trust_is_readable_for_every_certificate_and_level_at_five_widths(known:
                 more = known.page.evaluate(CHOOSE, at)
                 faults += [f"{name}, level {at}, {where}: {one}" for one in faults_of(known, 30)]
                 at += 1
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("closeness", [1e-2, 1e-4, 1e-7])
+def test_a_map_has_room_for_thresholds_of_many_decimals(known: Visitor, closeness: float) -> None:
+    record_labels(known)
+    (one,) = tell_shipped(known, "selective-1")
+    move_to_the_ends(known, one, closeness)
+    known.go(f"#/trust?id={one}")
+    known.unfold()
+    faults = []
+    for width in FIVE_WIDTHS:
+        where = resize(known, width)
+        faults += [f"{where}: {one}" for one in faults_of(known, 30)]
     assert not faults, "\n".join(faults)
 
 

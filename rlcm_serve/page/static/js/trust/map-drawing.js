@@ -1,16 +1,21 @@
 /** What a p-value map is drawn of: cells, the border of δ, thresholds along its sides, marks. */
 
 import { svg } from "../dom.js";
-import { threshold } from "../format.js";
+import { decimalsOf, threshold } from "../format.js";
 
 /** @typedef {import("./report-data.js").PValueMap} PValueMap */
 
 const SMALLEST = 1e-6;
+/** Left and under: room for an axis's title and for labels of four decimals. */
 const LEFT = 64;
 const RIGHT = 6;
 const TOP = 8;
 const UNDER = 62;
+/** Room for a further decimal of a label. */
+const DIGIT = 7;
 const LABEL_ROOM = 15;
+/** A label of four decimals, and some distance to the next. */
+const LABEL_WIDTH = 40;
 /** Below it, a label of the columns' axis is longer than the axis. */
 const NARROW = 340;
 
@@ -34,24 +39,34 @@ const FAILS = [
  */
 export function layoutOf(map, width) {
   const rows = map.lambda_high.length;
-  const column = (width - LEFT - RIGHT) / map.lambda_low.length;
+  const left = LEFT + roomForMore(map.lambda_high);
+  const column = (width - left - RIGHT) / map.lambda_low.length;
   const row = Math.max(7.5, Math.min(26, 380 / rows));
   const bottom = TOP + rows * row;
   return {
     width,
-    height: bottom + UNDER,
-    left: LEFT,
+    height: bottom + UNDER + roomForMore(map.lambda_low),
+    left,
     bottom,
     column,
     row,
     /** @param {number} x column, 0 is the middle of the first */
-    xOf: (x) => LEFT + (x + 0.5) * column,
+    xOf: (x) => left + (x + 0.5) * column,
     /** @param {number} y row, 0 is the middle of the lowest */
     yOf: (y) => bottom - (y + 0.5) * row,
   };
 }
 
 /** @typedef {ReturnType<typeof layoutOf>} Layout */
+
+/**
+ * Room for the decimals that labels have above four, CSS pixels.
+ *
+ * @param {(number | null)[]} thresholds
+ */
+function roomForMore(thresholds) {
+  return DIGIT * Math.max(0, decimalsOf(thresholds.filter((value) => value !== null)) - 4);
+}
 
 /**
  * @param {PValueMap} map
@@ -115,12 +130,12 @@ export function drawScale(map, { width, left, bottom, height, row, column, xOf, 
   const words = (/** @type {number | null} */ value) => (value === null ? "never" : threshold(value));
   const every = Math.ceil(LABEL_ROOM / row);
   const last = map.lambda_high.length - 1;
+  const turned = column < LABEL_WIDTH + roomForMore(map.lambda_low);
   const highs = map.lambda_high.flatMap((value, y) =>
     (last - y) % every ? [] : [svg("text", { class: "map-text", x: left - 6, y: yOf(y), "text-anchor": "end", dy: "0.35em" }, words(value))],
   );
   const lows = map.lambda_low.map((value, x) => {
     const at = { x: xOf(x), y: bottom + 13 };
-    const turned = column < 40;
     const how = turned
       ? { transform: `rotate(-50 ${at.x} ${at.y})`, "text-anchor": "end", dx: "0.3em" }
       : { "text-anchor": "middle", dy: "0.2em" };
