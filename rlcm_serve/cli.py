@@ -6,6 +6,7 @@ has replaced the packages `calibration` and `training`.
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
 from collections.abc import Callable
@@ -150,6 +151,7 @@ def build_app() -> typer.Typer:
     app.add_typer(commands.keys, rich_help_panel=ADMIN)
     app.add_typer(commands.store, rich_help_panel=ADMIN)
     app.add_typer(commands.evidence, rich_help_panel=ADMIN)
+    _join_lines(app)
     return app
 
 
@@ -169,7 +171,18 @@ def _add_entry_points(app: typer.Typer, report: typer.Typer) -> None:
 
 
 def _with_example(described: str, example: str | None) -> str:
-    return f"{described.rstrip()}\n\nExample: {example}" if example else described
+    described = inspect.cleandoc(described)
+    return f"{described}\n\nExample: {example}" if example else described
+
+
+def _join_lines(app: typer.Typer) -> None:
+    """Makes each paragraph of help a single line: the terminal breaks it where it has to."""
+    for command in app.registered_commands:
+        text = inspect.cleandoc(command.help or getattr(command.callback, "__doc__", None) or "")
+        command.help = "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _join_lines(group.typer_instance)
 
 
 def main() -> None:
@@ -200,6 +213,8 @@ def run_app(app: Callable[[], object]) -> None:
 
 def _in_words(error: Exception) -> str:
     """What went wrong; of a file without the error's number."""
+    if isinstance(error, IsADirectoryError) and error.filename is not None:
+        return f"{error.filename} is a folder: give a file"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
     return str(error)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _PLACEHOLDER = "a problem of the file"
+_CONCURRENCY = 64
+"""Questions of a file that are asked at the same time, unless told."""
 
 
 def solve(
@@ -62,8 +64,11 @@ def solve(
         ),
     ] = False,
     concurrency: Annotated[
-        int, typer.Option(min=1, help="Questions of --file that are asked at the same time.")
-    ] = 64,
+        int | None,
+        typer.Option(
+            min=1, help="Questions of --file that are asked at the same time. Default: 64."
+        ),
+    ] = None,
     ray: Annotated[
         int | None,
         typer.Option(
@@ -125,7 +130,12 @@ def solve(
     if no_certificate and certificate:
         raise RequestRefused("certificate", "give --certificate or --no-certificate, not both")
     if file is None:
-        of_files = {"--out": out, "--unordered": unordered or None, "--ray": ray}
+        of_files = {
+            "--out": out,
+            "--unordered": unordered or None,
+            "--concurrency": concurrency,
+            "--ray": ray,
+        }
         if given := [name for name, value in of_files.items() if value is not None]:
             raise RequestRefused("file", f"{given[0]} is for --file: leave it out, or give a file")
     elif as_json:
@@ -134,7 +144,7 @@ def solve(
         )
     batch = None
     if file is not None:
-        batch = Batch.of(file, out, unordered=unordered, concurrency=concurrency)
+        batch = Batch.of(file, out, unordered=unordered, concurrency=concurrency or _CONCURRENCY)
     chosen = {
         "risk": risk, "vote": vote, "on_infeasible": on_infeasible, "on_unfamiliar": on_unfamiliar,
     }  # fmt: skip

@@ -53,6 +53,24 @@ def test_examples_as_jsonl_are_labelled_problems_of_their_split(tmp_path: Path) 
     assert all(split_of(row["problem"]) is Split.CALIBRATION for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("command", "paragraph"),
+    [
+        ("fit", "are beside it. Ends with status 3 if no level is certified; the certificate says"),
+        ("serve", "a line of the settings file (max_n = 8). Options override variables, variables"),
+        ("train check-probe", "with that of a forward pass of transformers. With a profile, the"),
+    ],
+)
+def test_help_breaks_lines_where_the_terminal_does(
+    rlcm: Rlcm, monkeypatch: pytest.MonkeyPatch, command: str, paragraph: str
+) -> None:
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 300)
+    _, out, _ = rlcm(f"{command} --help")
+    (line,) = (line for line in out.splitlines() if paragraph in line)
+    assert line.startswith(" ")
+    assert line[1] != " "
+
+
 def test_an_error_of_the_installed_command_is_one_line_and_status_1(tmp_path: Path) -> None:
     done = installed(tmp_path, "fit", "no.parquet", "--out", "y")
     assert (done.returncode, done.stdout) == (1, "")
@@ -73,7 +91,7 @@ def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
         ("regrade no.parquet --data x --out y", "no.parquet: no such file or directory"),
         ("collect --data x --out y --confidence tea", "confidence is 'tea': give one of probe, "),
         ("solve --file no.jsonl", "no.jsonl: no such file or directory"),
-        ("solve --file folder.jsonl", "folder.jsonl: is a directory"),
+        ("solve --file folder.jsonl", "folder.jsonl is a folder: give a file"),
         ("solve --confidence tea 1+1", "confidence is 'tea': give one of probe, "),
         ("collect --data empty.jsonl --out y", "empty.jsonl holds no problem"),
         ("solve x --model ./none", "no model folder './none'"),
@@ -81,6 +99,7 @@ def test_examples_are_of_every_family_and_level(rlcm: Rlcm) -> None:
         ("solve x --certificate c.json --no-certificate", "give --certificate or --no-certificate"),
         ("solve x --out a.jsonl", "--out is for --file: leave it out, or give a file"),
         ("solve x --ray 2", "--ray is for --file"),
+        ("solve x --concurrency 2", "--concurrency is for --file"),
         ("collect --data empty.jsonl --out empty.jsonl", "out is empty.jsonl, which is read here"),
         ("fit empty.jsonl --out empty.jsonl", "out is empty.jsonl, which is read here"),
         ("fit no --order empty.jsonl --out empty.jsonl", "out is empty.jsonl, which is read here"),
