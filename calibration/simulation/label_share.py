@@ -23,7 +23,7 @@ from calibration.simulation.predictions import predicted_losses
 from calibration.simulation.procedure import Procedure
 from calibration.simulation.replay import Replay, replay
 from calibration.simulation.risks import SELECTIVE, Risk
-from calibration.traces.content import HALF, joined
+from calibration.traces.content import joined
 from calibration.traces.traces import Traces
 
 _BYTES = 8
@@ -197,7 +197,7 @@ def _uniform(key: str, traces: Traces) -> NDArray[np.float64]:
     number_U = np.empty(len(content_U))
     seen: Counter[bytes] = Counter()
     for unit, _, _ in sorted(set(units), key=lambda one: one[1:]):
-        recorded = content_U[unit][:HALF]
+        recorded = content_U[unit]
         text = f"{key} {seen[recorded]} ".encode() + recorded
         digest = hashlib.sha256(text).digest()[:_BYTES]
         number_U[unit] = (int.from_bytes(digest, "big") >> 11) / 2**53

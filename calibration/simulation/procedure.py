@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from calibration.errors import CalibrationError
 from calibration.simulation.shuffle import shuffled
-from calibration.traces.content import HALF
 from calibration.traces.fingerprint import VOTES
 from calibration.traces.traces import Traces
 
@@ -78,11 +77,12 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
 
     A random permutation of the problem's rollouts is cut into disjoint subsets. If these are too
     few, further permutations follow. What was recorded of the problem seeds it, with the number of
-    samples: names, the order of rows and other problems have no say, nor have verdicts. Problems
-    that recorded the same get permutations of their own, by their number among these: in the order
-    of their batches, so that later problems change no earlier draw, then of their units. The order
-    of the samples is random too, because a vote's tie goes to the first: also where a problem has
-    as many rollouts as samples, and is drawn once.
+    samples: names, the order of rows and other problems have no say, nor have verdicts. Rollouts
+    with equal recordings are told apart by their numbers. Problems that recorded the same get
+    permutations of their own, by their number among these: in the order of their batches, so that
+    later problems change no earlier draw, then of their units. The order of the samples is random
+    too, because a vote's tie goes to the first: also where a problem has as many rollouts as
+    samples, and is drawn once.
 
     Raises:
         CalibrationError: a problem has fewer rollouts than the procedure has samples.
@@ -112,7 +112,7 @@ def simulate(traces: Traces, procedure: Procedure) -> Draws:
 def _seeds(traces: Traces, n_samples: int) -> list[int]:
     """One seed per problem; problems that recorded the same are told apart by their number."""
     batch_P = np.zeros(traces.n_problems) if traces.batch_P is None else traces.batch_P
-    recorded_P = [content[:HALF] for content in traces.contents_P]
+    recorded_P = traces.contents_P
     places = list(zip(batch_P.tolist(), recorded_P, traces.unit_P.tolist(), strict=True))
     seen: Counter[bytes] = Counter()
     seeds = [0] * traces.n_problems

@@ -2,9 +2,9 @@
 
 Names are free to choose. If an order depended on them, whoever names the problems could try names
 until a test passes. What was recorded cannot be chosen. Verdicts have no say: a test is valid if
-the order of its units does not depend on their losses. So names decide between units with equal
-recordings. Verdicts would put the same losses in the same places, whatever was drawn. They decide
-only between equal rollouts of one problem, which a random permutation then mixes.
+the order of its units does not depend on their losses, and problems that need a label can be found
+only if labels change no draw. So names decide between units with equal recordings, and numbers
+between equal rollouts of one problem, which a random permutation then mixes.
 """
 
 from __future__ import annotations
@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from calibration.traces.traces import Traces
 
 
-HALF = 16
-"""Bytes of a content that say what was recorded; those after them say whether it was right."""
-
-
 def contents_of(traces: Traces) -> list[bytes]:
-    """The content of each rollout (R): its readings and how it ended, then their verdicts.
+    """The content of each rollout (R): a digest of its readings and of how it ended.
 
     Numbers of answer classes are names, and are left out.
     """
@@ -38,8 +34,7 @@ def contents_of(traces: Traces) -> list[bytes]:
         columns.append(traces.confidence_tokens_RC.astype("<i8"))
     ends = zip(traces.natural_R.tolist(), traces.final_R.tolist(), strict=True)
     return [
-        _half([bytes([natural]), *(column[r, : final + 1].tobytes() for column in columns)])
-        + _half([traces.correct_RC[r, : final + 1].tobytes()])
+        _digest([bytes([natural]), *(column[r, : final + 1].tobytes() for column in columns)])
         for r, (natural, final) in enumerate(ends)
     ]
 
@@ -54,25 +49,24 @@ def joined(contents: Iterable[bytes], index_of: NDArray[np.intp]) -> list[bytes]
 
 def of_all(contents: Iterable[bytes]) -> bytes:
     """One content of many, in whatever order they come."""
-    ordered = sorted(contents)
-    return _half([one[:HALF] for one in ordered]) + _half([one[HALF:] for one in ordered])
+    return _digest(sorted(contents))
 
 
 def ranked(contents: Sequence[bytes]) -> NDArray[np.intp]:
-    """The place of each content in their order; equal ones keep theirs, which changes nothing."""
+    """The place of each content in their order; equal ones keep theirs."""
     rank = np.empty(len(contents), dtype=np.intp)
     rank[sorted(range(len(contents)), key=contents.__getitem__)] = np.arange(len(contents))
     return rank
 
 
 def ranked_units(contents: Sequence[bytes], names: Sequence[str]) -> NDArray[np.intp]:
-    """The place of each unit in the order of what was recorded; verdicts have no say.
+    """The place of each unit in the order of what was recorded.
 
     Between equal recordings a digest of the names decides.
     """
     digests = (hashlib.sha256(name.encode()).digest() for name in names)
-    return ranked([own[:HALF] + digest for own, digest in zip(contents, digests, strict=True)])
+    return ranked([own + digest for own, digest in zip(contents, digests, strict=True)])
 
 
-def _half(parts: Iterable[bytes]) -> bytes:
-    return hashlib.sha256(b"".join(parts)).digest()[:HALF]
+def _digest(parts: Iterable[bytes]) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()[:16]

@@ -147,7 +147,10 @@ class Traces:
 
     @cached_property
     def rank_R(self) -> NDArray[np.intp]:
-        """The place of each rollout in an order that the content alone decides."""
+        """The place of each rollout in the order of what was recorded.
+
+        Between rollouts with equal recordings their numbers decide.
+        """
         return ranked(self._content_R)
 
     @cached_property

@@ -136,8 +136,7 @@ def _why_not(
     if weight == 0:
         # More problems only help if answering more of them would keep the risk.
         return 1 - fit.measured.full_right < alpha, (
-            f"{policy} answers none of {fit.measured.n_problems} calibration problems, because no "
-            "confidence reaches its thresholds"
+            f"{policy} answers none of {fit.measured.n_problems} calibration problems"
         )
     without_loss = replace(losses, loss_UT=np.zeros_like(losses.loss_UT))
     (best,) = p_values(without_loss, alpha, fit.kind, fit.seed, level_delta)

@@ -362,7 +362,7 @@ class TestInfeasible:
             made = certify(traces, alphas=[0.52], family=never)
             level = infeasible_level(made)
             assert (level.p_value, level.total_weight) == (1.0, 0.0)
-            assert "answers none of 30 calibration problems" in level.reason
+            assert "answers none of 30 calibration problems; " in level.reason
             assert level.n_too_small is n_too_small
             assert made.smallest_certifiable_alpha == 1.0
 

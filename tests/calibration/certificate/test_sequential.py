@@ -139,6 +139,40 @@ def test_labels_of_what_is_listed_are_enough_also_where_problems_recorded_the_sa
     assert made.levels == certify_sequential(several, begun).levels
 
 
+def test_labels_of_what_is_listed_are_enough_where_rollouts_recorded_the_same(
+    traces: Traces,
+) -> None:
+    """All rollouts are as long and as sure: what is listed must be what the test then draws."""
+    several = several_rollouts(traces, 3)
+    n = several.n_rollouts
+    several = replace(
+        several,
+        natural_R=np.ones(n, dtype=np.bool_),
+        final_R=np.ones(n, dtype=np.intp),
+        tokens_RC=np.tile([32, 40], (n, 1)),
+        confidence_RC=np.full((n, 2), 0.7),
+        answer_tokens_RC=np.full((n, 2), 3),
+        answer_class_RC=several.answer_class_RC[:, :2],
+        correct_RC=several.correct_RC[:, :2],
+    )
+    design = sequential_design(
+        several, several.n_problems, risk="regret", alphas=(0.5,), samples=2, draws=1
+    )
+    unlabelled_P = ~np.isin(
+        several.problem_ids, problems_to_label(design, several, RISKS["regret"])
+    )
+    assert 0 < unlabelled_P.sum() < several.n_problems
+    partly = replace(
+        several,
+        unlabelled_P=unlabelled_P,
+        correct_RC=several.correct_RC & ~unlabelled_P[several.problem_R][:, None],
+    )
+    (by_listed,), (by_all,) = (certify_sequential(one, design).levels for one in (partly, several))
+    assert isinstance(by_listed, CertifiedLevel)
+    assert isinstance(by_all, CertifiedLevel)
+    assert (by_listed.p_value, by_listed.total_loss) == (by_all.p_value, by_all.total_loss)
+
+
 def test_problems_that_need_a_label_are_listed_for_a_certificate_that_is_not_sequential(
     traces: Traces,
 ) -> None:
