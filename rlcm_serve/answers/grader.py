@@ -104,7 +104,7 @@ class AnswerGrader(Verdicts):
                 self._process = self._spawn()
 
     def close(self) -> None:
-        """Ends the worker; may be called twice."""
+        """Ends the worker, and with it all comparisons; may be called twice."""
         self._closings += 1
         if self._process is not None:
             self._process.kill()  # before taking the lock: this ends a comparison that holds it
@@ -231,20 +231,21 @@ class AnswerGrader(Verdicts):
         None means that they took too long, or too much memory.
 
         Raises:
-            WorkerFailed: two workers were killed or hung, or ended before they were ready.
+            WorkerFailed: two workers were killed or hung, or ended before they were ready, or the
+                grader was closed.
             RuntimeError: the grader was abandoned.
         """
-        closings = self._closings
+        closings, lost = self._closings, "was closed"
         with self._lock:
             for _ in range(_ATTEMPTS):
+                if self._closings > closings:  # also while this comparison waited for its turn
+                    break
                 try:
                     return self._ask(answer, other)
                 except _WorkerLost as error:
                     self._check()
                     lost = str(error)
                     _log.warning("the process that compares answers %s", lost)
-                    if self._closings > closings:
-                        break
         raise WorkerFailed(f"the process that compares answers {lost}: send the request again")
 
     def _ask(self, answer: str, other: str) -> bool | None:

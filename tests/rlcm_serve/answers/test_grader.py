@@ -293,6 +293,18 @@ def test_a_grader_that_is_closed_during_a_comparison_starts_no_worker() -> None:
         assert len(grader.workers) == 1
 
 
+def test_comparisons_that_wait_for_their_turn_do_not_hold_up_a_close() -> None:
+    with Struck([]) as grader, ThreadPoolExecutor(4) as threads:
+        assert grader.equal(*FIRST)
+        comparing = [threads.submit(grader.equal, ENDLESS, rf"\sqrt{one}") for one in range(2, 6)]
+        time.sleep(0.3)
+        grader.close()
+        for comparison in comparing:
+            with pytest.raises(WorkerFailed):
+                comparison.result()
+        assert len(grader.workers) == 1
+
+
 def test_files_in_the_working_directory_do_not_stand_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
