@@ -182,11 +182,12 @@ class VllmEngine(ReasoningEngine):
         self.longest_token = text.longest_token
         self.identity = identify(self.settings, files, text)
         familiarity = Familiarity.load(folder / FAMILIARITY_FOLDER) if files.familiarity else None
-        self._adapters, self._reasoners = {}, {}
+        self._adapters = {}
+        reasoners = {}
         for profile in (DEFAULT_PROFILE, *self.settings.profiles):
             asks = text if profile is DEFAULT_PROFILE else text.under_profile(profile)
             identity = self._identity_under(profile, asks)
-            self._reasoners[profile.name] = VllmReasoner(
+            reasoners[profile.name] = VllmReasoner(
                 self._alive,
                 self.settings,
                 asks,
@@ -197,6 +198,7 @@ class VllmEngine(ReasoningEngine):
             )
         for adapter in self._adapters.values():
             require_match(adapter, folder)
+        self._reasoners = reasoners
         return files
 
     def _identity_under(self, profile: Profile, text: ModelText) -> EngineIdentity:
@@ -217,21 +219,32 @@ class VllmEngine(ReasoningEngine):
         return tuple(reasoner.identity for reasoner in self._reasoners.values())
 
     def under(self, profile: str) -> VllmReasoner:
-        """What generates under this profile, with the vLLM that runs now."""
-        if profile not in self._reasoners:
-            raise unknown_profile(profile, [one.profile for one in self.identities])
-        return self._reasoners[profile]
+        """What generates under this profile, with the vLLM that runs now.
+
+        Raises:
+            RequestRefused: no such profile is served.
+            EngineDead: the model's files have not been read yet.
+        """
+        known = self._known
+        if profile not in known:
+            raise unknown_profile(profile, [one.identity.profile for one in known.values()])
+        return known[profile]
 
     @property
-    def _default(self) -> VllmReasoner:
-        """What generates under the default profile.
+    def _known(self) -> dict[str, VllmReasoner]:
+        """What generates, by the names of profiles.
 
         Raises:
             EngineDead: the model's files have not been read yet.
         """
         if not self._reasoners:
             raise EngineDead(_NOT_RUNNING)
-        return self._reasoners[DEFAULT_NAME]
+        return self._reasoners
+
+    @property
+    def _default(self) -> VllmReasoner:
+        """What generates under the default profile; raises as `_known`."""
+        return self._known[DEFAULT_NAME]
 
     def stop(self) -> None:
         """Stops vLLM's processes and removes the table of readings."""

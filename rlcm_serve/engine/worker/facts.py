@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from calibration.canonical import canonical_json
 from rlcm_serve.engine.worker.plugin import override
 
 if TYPE_CHECKING:
-    from vllm.config import VllmConfig
+    from vllm.config import ModelConfig, VllmConfig
 
 ATTENTION_BACKENDS = "rlcm_attention_backends"
 """Name of the method that the extension adds to vLLM's workers."""
@@ -113,6 +114,8 @@ _CHANGING = {
     "cache_config": ("kv_cache_dtype_skip_layers", "calculate_kv_scales"),
 }
 """vLLM's settings that change what the model's files say; some releases lack some of them."""
+_OURS = "rlcm_serve.engine.worker."
+"""How the names of our logits processors begin."""
 _OF_STATES = ("mamba_cache_dtype", "mamba_ssm_cache_dtype")
 """Data types of the states of hybrid models; vLLM sets them for other models too."""
 
@@ -128,6 +131,7 @@ def _overrides(vllm_config: VllmConfig) -> dict[str, Any]:
     if model_config.is_hybrid:
         found |= {name: getattr(vllm_config.cache_config, name) for name in _OF_STATES}
     found["hf_overrides"] = model_config.hf_overrides
+    found["logits_processors"] = _other_processors(model_config)
     found["model_class_overrides"] = _given(model_config.model_class_overrides)
     if lora_config is not None and lora_config.lora_dtype != model_config.dtype:
         found["lora_dtype"] = _name(lora_config.lora_dtype)
@@ -136,6 +140,16 @@ def _overrides(vllm_config: VllmConfig) -> dict[str, Any]:
     known = {name: value for name, value in found.items() if value and value != "auto"}
     plain: dict[str, Any] = json.loads(json.dumps(known, default=str))
     return plain
+
+
+def _other_processors(model_config: ModelConfig) -> list[str]:
+    """The logits processors besides ours: those given, and those of installed packages."""
+    given = (
+        one if isinstance(one, str) else f"{one.__module__}:{one.__qualname__}"
+        for one in model_config.logits_processors or ()
+    )
+    installed = (one.value for one in entry_points(group="vllm.logits_processors"))
+    return sorted({one for one in (*given, *installed) if not one.startswith(_OURS)})
 
 
 def _given(overrides: dict[str, str]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from rlcm_serve.engine.worker.facts import EngineFacts, facts_of
 from rlcm_serve.engine.worker.plugin import override
 
 QWEN = "Qwen3ForCausalLM"
+EXIT_PROCESSOR = "rlcm_serve.engine.worker.processor_v1:ExitProcessor"
 NEMOTRON = {
     "architectures": ["NemotronHForCausalLM"],
     "model_type": "nemotron_h",
@@ -53,6 +54,10 @@ def drafts(refusal: str = "standard", **settings: float) -> dict[str, Any]:
         (
             {"model_class_overrides": override(QWEN) | {"Other": "some.where:Else"}},
             {"overrides": '{"model_class_overrides":{"Other":"some.where:Else"}}'},
+        ),
+        (
+            {"logits_processors": [EXIT_PROCESSOR, "some.where:Else"]},
+            {"overrides": '{"logits_processors":["some.where:Else"]}'},
         ),
         (
             {"enable_lora": True, "lora_dtype": "bfloat16"},
