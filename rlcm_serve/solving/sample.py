@@ -42,7 +42,7 @@ class SampleRun:
     ) -> None:
         self.number = number
         self.thinking = True
-        """False once it answers, which takes only a few tokens and is not cancelled."""
+        """False once its answer is forced, which takes only a few tokens and is not cancelled."""
         self.passed = -1
         """A depth in reasoning tokens that its thinking is certain to exceed."""
         self._engine = engine

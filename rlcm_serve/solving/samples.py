@@ -103,7 +103,7 @@ class RunningSamples:
         return [number for number, sample in self._waiting.items() if _depth(sample) == depth]
 
     def _cancel(self) -> None:
-        """Ends the samples that are not needed; where they count, those that answer may finish."""
+        """Ends the samples that are not needed; where they count, forced answers may finish."""
         decided = self._stop_when_decided and self._vote.decided
         for task, sample in self._running.items():
             if self._vote.stopped or (decided and sample.thinking):

@@ -30,7 +30,9 @@ class BoxedExtractor(Extractor):
     def close(self, continuation: str, complete: bool = True) -> str | None:
         """The content of the box that `opening` opened.
 
-        None if it is empty or never closed: an answer cut short may look like a different one.
+        None if it is empty or never closed: an answer cut short may look like a different one. If
+        the model writes a box of its own into it, that box is the content, and the grader reads
+        what is in it; an empty one is then a wrong answer.
         """
         for start, content in _boxes(_BOX + continuation):
             if start == len(_BOX):
