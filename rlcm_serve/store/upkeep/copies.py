@@ -37,6 +37,7 @@ def restore(backup: Path, target: Path) -> Path | None:
 
     Raises:
         DatabaseRefused: the backup has faults, or a process uses the database; nothing changes.
+        FileExistsError: an earlier database is kept under the same time; the database stays.
     """
     _require_faultless(backup)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,10 +106,12 @@ def _set_aside(target: Path) -> Path | None:
         for ending in _BESIDE:
             target.with_name(target.name + ending).unlink(missing_ok=True)
         return None
-    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
     kept = target.with_name(f"{target.name}.replaced-{moment}")
     try:
         kept.hardlink_to(target)
+    except FileExistsError:  # a rename would replace it
+        raise
     except OSError:  # not every file system has links
         target.rename(kept)
     for ending in _BESIDE:

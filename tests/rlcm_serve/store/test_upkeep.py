@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime, tzinfo
 from pathlib import Path
+from typing import Self
 
 import pytest
 from sqlalchemy import text
@@ -111,6 +113,34 @@ def test_a_backup_comes_back_and_the_old_file_is_kept(file: Path, tmp_path: Path
     file.unlink()
     assert restore(tmp_path / "copy.db", file) is None
     assert names(file) == ["first"]
+
+
+def test_restores_in_one_second_keep_every_database(file: Path, tmp_path: Path) -> None:
+    back_up(file, tmp_path / "copy.db")
+    with closing(Database(f"sqlite:///{file}")) as database:
+        Keys(database).create("second", [Scope.SOLVE])
+    first, second = restore(tmp_path / "copy.db", file), restore(tmp_path / "copy.db", file)
+    assert first is not None
+    assert second is not None
+    assert (names(first), names(second)) == (["first", "second"], ["first"])
+
+
+def test_a_database_that_is_kept_is_never_replaced(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class StandingClock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls(2026, 11, 30, tzinfo=tz)
+
+    monkeypatch.setattr(copies, "datetime", StandingClock)
+    back_up(file, tmp_path / "copy.db")
+    kept = restore(tmp_path / "copy.db", file)
+    assert kept is not None
+    inode = kept.stat().st_ino
+    with pytest.raises(FileExistsError):
+        restore(tmp_path / "copy.db", file)
+    assert (kept.stat().st_ino, names(file)) == (inode, ["first"])
 
 
 def test_a_restore_that_is_killed_leaves_the_old_database(
