@@ -79,7 +79,7 @@ async def post_calibration(
 
     The job records rollouts on the live engine at low priority, then fits a certificate.
     """
-    asked = query.to_request()
+    asked = query.to_request(request.query_params.keys())
     digest = hashlib.sha256()
     problems = None
     if asked.replaces is None or _has_body(request):

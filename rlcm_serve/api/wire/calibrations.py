@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, Self
 
@@ -80,16 +80,20 @@ class CalibrationQuery(Wire):
     extend: Annotated[str | None, described(terms.EXTEND_TEXT, None)] = None
     replace: Annotated[str | None, described(terms.REPLACE_TEXT, None)] = None
 
-    def to_request(self) -> CalibrationRequest:
+    def to_request(self, sent: Collection[str]) -> CalibrationRequest:
         """The request in the service's own terms.
+
+        Args:
+            sent: names of the parameters in the query. The fields do not tell: FastAPI sets them
+                all.
 
         Raises:
             RequestRefused: a value is out of range, or comes with `extend` or `replace`.
         """
         if self.extend is not None:
-            self._require_alone({"extend", "activate"}, f"job {self.extend} (extend)")
+            _require_alone(sent, {"extend", "activate"}, f"job {self.extend} (extend)")
         if self.replace is not None:
-            self._require_alone({"replace"}, f"certificate {self.replace} (replace)")
+            _require_alone(sent, {"replace"}, f"certificate {self.replace} (replace)")
         try:
             bounds = parse_bounds(self.bounds, self.answered_at_least)
         except CalibrationError as error:
@@ -115,12 +119,10 @@ class CalibrationQuery(Wire):
             next_questions=self.next,
         )
 
-    def _require_alone(self, allowed: set[str], fixed_by: str) -> None:
-        # FastAPI sets every field, so what was sent is what differs from the default.
-        default = type(self)().model_dump()
-        sent = {name for name, value in self.model_dump().items() if value != default[name]}
-        for name in sorted(sent - allowed):
-            raise RequestRefused(name, f"{name} is fixed by {fixed_by}: leave it out")
+
+def _require_alone(sent: Collection[str], allowed: set[str], fixed_by: str) -> None:
+    for name in sorted(set(sent) - allowed):
+        raise RequestRefused(name, f"{name} is fixed by {fixed_by}: leave it out")
 
 
 class AskedBody(Wire):

@@ -121,6 +121,23 @@ async def test_a_certificate_that_is_not_there_cannot_be_replaced(ready: Running
     error_of(await ready.client.post("/calibrations", params=unknown), 404)
 
 
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"replace": "571b667eda0c", "activate": False}, "activate"),
+        ({"replace": "571b667eda0c", "delta": 0.1}, "delta"),
+        ({"replace": "571b667eda0c", "max_group_size": 5}, "max_group_size"),
+        ({"extend": "cal_5f3a9c21d07e", "activate": False, "n": 1}, "n"),
+        ({"extend": "cal_5f3a9c21d07e", "replace": "571b667eda0c"}, "replace"),
+    ],
+)
+async def test_a_setting_that_another_fixes_is_refused_also_at_its_default(
+    ready: Running, query: dict[str, Any], field: str
+) -> None:
+    refused = error_of(await ready.client.post("/calibrations", params=query), 422)
+    assert refused["errors"][0]["field"] == field
+
+
 def of_kinds(*counts: int) -> bytes:
     """So many problems of the kinds "a", "b" and so on, in turn."""
     named = [kind for kind, count in zip("abc", counts, strict=False) for _ in range(count)]
