@@ -22,7 +22,7 @@ from rlcm_serve.api.wire.calibrations import (
     KindResultBody,
 )
 from rlcm_serve.api.wire.certificates import LevelBody
-from rlcm_serve.errors import NotReady, RlcmError
+from rlcm_serve.errors import NotFound, NotReady, RlcmError
 from rlcm_serve.store.job import Calibration, Post
 
 router = APIRouter(tags=["calibrations"])
@@ -173,5 +173,9 @@ async def _body(context: Context, job: Calibration) -> CalibrationBody:
 
 
 async def _verdicts(context: Context, certificate: str) -> list[LevelBody]:
-    fitted = await context.database.threads.read(context.certificates.get, certificate)
+    """The levels of a certificate; none if it cannot be read, as one of an older release."""
+    try:
+        fitted = await context.database.threads.read(context.certificates.get, certificate)
+    except NotFound:
+        return []
     return [LevelBody.from_level(level) for level in fitted.levels]

@@ -160,7 +160,9 @@ class KindResultBody(Wire):
     """The kind."""
     certificate: terms.CertificateId
     verdicts: list[LevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
-    """The certificate's levels: for each alpha the certified policy, or why there is none."""
+    """The certificate's levels: for each alpha the certified policy, or why there is none. Empty if
+    this release cannot read the certificate.
+    """
 
 
 class LogLineBody(Wire):
@@ -190,7 +192,7 @@ class CalibrationBody(Wire):
     certificate: terms.JobCertificate
     verdicts: list[LevelBody] = Field(examples=[[LEVEL_EXAMPLE]])
     """The certificate's levels: for each alpha the certified policy, or why there is none. Empty
-    until the job is done.
+    until the job is done, and if this release cannot read the certificate.
     """
     kinds: list[KindResultBody] = Field(examples=[[]])
     """Certificates of single kinds, if `by` asks for them; `certificate` is then that of all kinds.

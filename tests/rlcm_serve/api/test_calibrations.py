@@ -13,8 +13,10 @@ import pytest
 from calibration import Certificate, read_traces, verify
 from rlcm_serve.errors import DatabaseBusy
 from rlcm_serve.settings import Settings
+from rlcm_serve.store.calibration_tables import CalibrationRow
 from rlcm_serve.store.caller import ANYONE, Caller, Scope
-from rlcm_serve.store.job import Calibration, JobState
+from rlcm_serve.store.certificate_table import STORED, StoredCertificate
+from rlcm_serve.store.job import Calibration, CalibrationRequest, JobState
 from tests.rlcm_serve.api.serving import Running, error_of, serving
 from tests.rlcm_serve.jobs.problem_engine import SCRIPTS
 
@@ -136,6 +138,29 @@ async def test_a_setting_that_another_fixes_is_refused_also_at_its_default(
 ) -> None:
     refused = error_of(await ready.client.post("/calibrations", params=query), 422)
     assert refused["errors"][0]["field"] == field
+
+
+async def test_a_job_is_told_whose_certificate_cannot_be_read(ready: Running) -> None:
+    """As one that an older release wrote."""
+    job, fitted = "cal_5f3a9c21d07e", "571b667eda0c"
+    content = json.dumps({"version": 1})
+    asked = CalibrationRequest().to_json()
+    with ready.context.database.session() as session:
+        session.add_all(
+            [
+                StoredCertificate(
+                    id=fitted, content=content, origin=job, added=1, slot="s", state=STORED
+                ),
+                CalibrationRow(
+                    id=job, state="done", asked=asked, n_problems=0, created=1, certificate=fitted
+                ),
+            ]
+        )
+    path = f"/calibrations/{job}"
+    body = (await ready.client.get(path)).json()
+    assert (body["state"], body["certificate"], body["verdicts"]) == ("done", fitted, [])
+    assert "event: calibration" in (await ready.client.get(f"{path}/events")).text
+    assert (await ready.client.delete(path)).json() == body
 
 
 def of_kinds(*counts: int) -> bytes:
