@@ -52,14 +52,21 @@ def _segments(folder: Path, since: float, until: float) -> Iterator[Path]:
             try:
                 with segment.open("rb") as file:
                     began = _seconds(parse(file.readline(LONGEST_LINE))["time"])
-                if began > until:
-                    continue
-                head = head_path(segment)
-                if head.exists() and _seconds(read_head(head)[0].time) < since:
-                    break
-            except (OSError, ValueError, KeyError, SignatureRefused):
+            except (OSError, ValueError, KeyError):
                 continue
+            if began > until:
+                continue
+            if _closed_before(segment, since):
+                break
             yield segment
+
+
+def _closed_before(segment: Path, moment: float) -> bool:
+    """Whether its head says so. Without one that can be read, the segment has to be searched."""
+    try:
+        return _seconds(read_head(head_path(segment))[0].time) < moment
+    except (SignatureRefused, ValueError):
+        return False
 
 
 def _search(segment: Path, wanted: bytes) -> dict[str, Any] | None:

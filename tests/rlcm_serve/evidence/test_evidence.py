@@ -125,6 +125,24 @@ async def test_an_answer_is_found_by_its_id(tmp_path: Path) -> None:
     assert time_in(ids[0]) == pytest.approx(datetime.now(UTC).timestamp(), abs=60)
 
 
+@pytest.mark.parametrize("payload", [None, {"time": "-"}])
+async def test_an_answer_is_found_though_the_head_of_its_segment_cannot_be_read(
+    tmp_path: Path, payload: dict[str, Any] | None
+) -> None:
+    with closing(EvidenceLog(tmp_path)) as log:
+        (id_,) = await keep(log, 1)
+    head = chains.head_path(chains.segments_of(log.chain)[0])
+    if payload is None:
+        head.write_bytes(b"")
+    else:
+        fields = {"chain": log.chain.name, "sequence": 1, "hash": NOTHING} | payload
+        envelope = enveloped(canonical_json(fields), chains.HEAD_TYPE, None)
+        head.write_text(envelope.to_text())
+    found = lookup.find(tmp_path, id_, 1)
+    assert found is not None
+    assert found["id"] == id_
+
+
 def named_by(log: EvidenceLog) -> list[dict[str, Any]]:
     """What the start of a chain names, as it was written."""
     start = next(one for one in records(log.folder) if one.get("chain") == log.chain.name)
