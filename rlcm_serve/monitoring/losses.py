@@ -194,10 +194,14 @@ def losses_of(what: MonitorKind, risk: str) -> Losses:
 
 
 def is_tested(risk: str, answer: SeenAnswer) -> bool:
-    """Whether the label of an answer under a guarantee counts in the test of its level."""
+    """Whether the label of an answer under a guarantee counts in the test of its level.
+
+    Only under `regret` does an abstention need one, which is about the full budget's answer.
+    """
     losses = losses_of(MonitorKind.RISK, risk)
     was_drawn = losses.share(answer) > 0 and losses.drawn(answer)
-    return was_drawn and _in_time(answer) and losses.loss(answer) != MISSING
+    is_told = (answer.answered or risk == "regret") and _in_time(answer)
+    return was_drawn and is_told and losses.loss(answer) != MISSING
 
 
 def kinds_of(risk: str, *, shadows: bool) -> list[MonitorKind]:

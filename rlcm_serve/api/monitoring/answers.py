@@ -54,7 +54,7 @@ def recent_answer(context: Context, caller: Caller, listed: ListedAnswer) -> Rec
 def _is_tested(listed: ListedAnswer) -> bool:
     row = listed.row
     is_first = row.certificate is not None and not row.repeated
-    return is_first and row.answered and is_tested(row.risk, seen_row(row, listed.shadow))
+    return is_first and is_tested(row.risk, seen_row(row, listed.shadow))
 
 
 def _has_record(context: Context, row: AnswerRow) -> bool:

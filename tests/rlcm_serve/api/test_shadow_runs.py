@@ -258,6 +258,8 @@ async def test_regret_of_an_answer_that_could_not_be_read_is_tested(
         said = await send(**({"reference": "8"} if texts else {"full_budget_right": True}))
         test = await until(running, "test", labels=1)
         left = (await running.client.get("/audit")).json()["waiting"]
+        (listed,) = (await running.client.get("/answers")).json()["answers"]
+    assert (listed["outcome"], listed["tested"]) == ("abstained", True)
     assert (given["answer"], given["abstained"], given["audit"]) == (None, True, True)
     (one,) = waiting["answers"]
     assert (waiting["waiting"], one["abstained"], one["full_budget_differs"]) == (1, True, True)

@@ -97,6 +97,8 @@ def test_a_label_is_tested_where_the_monitor_reads_it() -> None:
         "without a draw": ("error", replace(plain, audited=False), False),
         "too late": ("error", replace(plain, labelled=DUE + 1), False),
         "none": ("error", replace(plain, right=None, labelled=None), False),
+        "of an abstention": ("error", replace(plain, answered=False), False),
+        "regret of one": ("regret", replace(seen(full_right=True), answered=False), True),
         "regret without a run": ("regret", plain, False),
         "regret, the answer is right": ("regret", seen(right=True), True),
         "regret, which is right": ("regret", seen(full_right=True), True),
