@@ -49,7 +49,9 @@ class LabelTest(Wire):
     behind: int = Field(examples=[130])
     """Number of answers that it has not reached, because an earlier one waits for its label."""
     risk: float | None = Field(examples=[0.068])
-    """Share of wrong answers among the labels that entered the test; null before the first."""
+    """Estimated mean risk of the answers so far that could be drawn for audit; a missing label
+    counts as half a loss. Null before the first label.
+    """
     low: float = Field(examples=[0.031])
     """Lower end of the confidence sequence of the mean risk so far. It holds however often you
     look.
@@ -78,8 +80,9 @@ class DriftNow(Wire):
     now: float | None = Field(examples=[0.84])
     """Its mean over the window; null before the first question."""
     rank: float = Field(examples=[0.47])
-    """Mean rank of the window's values among those of calibration, from 0 to 1; without drift about
-    0.5.
+    """Mean rank of the window's values, each among those of calibration and all earlier live ones,
+    from 0 to 1. About 0.5 without drift, and again long after a lasting change: then read `alarmed`
+    and `log_wealth`.
     """
     low: float = Field(examples=[0.44])
     """Lower edge of the noise band of `rank`."""

@@ -8,7 +8,7 @@ import { STATISTICS } from "./figures.js";
 /** @typedef {import("./figures.js").Monitored} Monitored */
 /** @typedef {import("./figures.js").Drift} Drift */
 
-const HEAD = ["", "In calibration", "Now", "Rank among the calibration’s values", "Finding"];
+const HEAD = ["", "In calibration", "Now", "Rank among earlier values", "Finding"];
 
 /** @param {Monitored[]} certificates */
 function comparedLevels(certificates) {
