@@ -16,6 +16,7 @@ _REPR.maxlist = _REPR.maxdict = _LONGEST_VALUE
 _REPR.maxstring = _REPR.maxlong = _REPR.maxother = 3 * _LONGEST_VALUE
 _NUMBER, _WHOLE, _SWITCH = "give a number", "give a whole number", "give true or false"
 _OBJECT, _LIST, _TEXT = "give a JSON object", "give a list", "give a text"
+_BYTES = "give a number of bytes, or a size such as 2 MiB"
 
 _REMEDIES = {
     "missing": "required, but missing",
@@ -44,6 +45,8 @@ _REMEDIES = {
     "string_too_long": "give {max_length} characters or fewer",
     "literal_error": "give {expected}",
     "enum": "give {expected}",
+    "byte_size": _BYTES,
+    "byte_size_unit": _BYTES,
     "string_pattern_mismatch": "give a text of the form {pattern}",
     "union_tag_invalid": "give {expected_tags} as {discriminator}",
     "union_tag_not_found": "give {discriminator}",

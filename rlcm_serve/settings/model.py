@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 PREFIX = "RLCM_"
 """Of the environment's variables."""
+_OF_EVIDENCE = ("evidence_folder", "evidence_texts", "evidence_key", "evidence_days")
+"""Settings that do nothing without `evidence`."""
+_OF_MONITOR = ("audit_shares", "audit_texts", "alarm_actions", "alarm_webhook")
+"""Settings that do nothing without `monitor`."""
 
 
 def split_list(value: Any) -> Any:
@@ -529,8 +533,18 @@ class Settings(BaseSettings):
                 f"answers_days is {self.answers_days:g}, and audit_deadline_s is "
                 f"{self.audit_deadline_s:g}: keep answers until their deadline, or longer"
             )
+        if not self.evidence:
+            self._refuse_idle("evidence", *_OF_EVIDENCE)
         self._require_monitor()
         return self
+
+    def _refuse_idle(self, switch: str, *names: str) -> None:
+        for name in names:
+            if getattr(self, name):
+                _refuse(
+                    f"{name} is given, but {switch} is off, so it would do nothing: set {switch} "
+                    f"to true, or leave {name} out"
+                )
 
     def _require_monitor(self) -> None:
         if self.monitor:
@@ -545,12 +559,7 @@ class Settings(BaseSettings):
                 f"rehearse is {self.rehearse!r}, but monitor is off, so nothing would "
                 "be rehearsed: set monitor to true, or leave rehearse out"
             )
-        for name in ("audit_shares", "audit_texts", "alarm_actions", "alarm_webhook"):
-            if getattr(self, name):
-                _refuse(
-                    f"{name} is given, but monitor is off, so it would do nothing: set monitor to "
-                    f"true, or leave {name} out"
-                )
+        self._refuse_idle("monitor", *_OF_MONITOR)
 
     @property
     def is_loopback(self) -> bool:

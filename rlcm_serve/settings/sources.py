@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -129,13 +130,23 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
     return "; ".join(_explain_one(found, sources) for found in error.errors())
 
 
+def _places(message: str, sources: Mapping[str, str]) -> str:
+    """Where the settings come from that a message begins with, such as ` (--audit-share-of)`."""
+    named = re.findall(r"\w+", message.partition(":")[0])
+    given = [name for name in named if sources.get(name, "default") != "default"]
+    return f" ({', '.join(_place(name, sources) for name in given)})" if given else ""
+
+
+def _place(name: str, sources: Mapping[str, str]) -> str:
+    return flag_of(name) if sources[name] == "flag" else sources[name]
+
+
 def _explain_one(found: Mapping[str, Any], sources: Mapping[str, str]) -> str:
     message = remedy_of(found)
     if not found["loc"]:
-        return message
+        return message + _places(message, sources)
     name = str(found["loc"][0])
     if name not in Settings.model_fields:
         return f"{name!r} is not a setting: {did_you_mean(name, Settings.model_fields, _LISTED)}"
-    source = flag_of(name) if sources[name] == "flag" else sources[name]
     value = shown(name, found["input"])
-    return f"{name} is {value!r} ({source}): {message[0].lower()}{message[1:]}"
+    return f"{name} is {value!r} ({_place(name, sources)}): {message[0].lower()}{message[1:]}"

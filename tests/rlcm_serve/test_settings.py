@@ -52,6 +52,11 @@ def test_without_anything_all_settings_are_defaults(tmp_path: Path) -> None:
     assert loaded.settings.database_url == f"sqlite:///{tmp_path}/state/rlcm-serve/rlcm.db"
 
 
+def needed_by(name: str) -> dict[str, Any]:
+    """Without it, a setting is refused, because it would do nothing."""
+    return {"evidence": True} if name.startswith("evidence_") else {}
+
+
 # What each kind of setting may be. Texts have no surrounding blanks: a variable of the environment
 # loses none, but a list in one does.
 WORDS = st.text(string.ascii_letters + string.digits + "-_./", min_size=1, max_size=12)
@@ -145,7 +150,8 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(
 ) -> None:
     placed = data.draw(st.sets(st.sampled_from(PLACES)))
     values = {
-        place: {name: data.draw(value_of(name))} if place in placed else {} for place in PLACES
+        place: {name: data.draw(value_of(name))} | needed_by(name) if place in placed else {}
+        for place in PLACES
     }
     tmp_path = tmp_path_factory.getbasetemp()
     with given_in(tmp_path, values) as (flags, file):
@@ -281,7 +287,11 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
         ({"drain_s": float("inf")}, "drain_s is inf"),
         ({"timeout_s": 0}, "timeout_s is 0 (--timeout-s): give more than 0"),
         ({"max_body_bytes": "0"}, "max_body_bytes is '0'"),
-        ({"max_body_bytes": "big"}, "could not parse value and unit"),
+        ({"max_body_bytes": "big"}, "give a number of bytes, or a size such as 2 MiB"),
+        ({"max_body_bytes": "2 GiBs"}, "give a number of bytes, or a size such as 2 MiB"),
+        ({"audit_shares": ["geometry=2"]}, "audit_shares has 'geometry=2'"),
+        ({"audit_shares": ["geometry=2"]}, " (--audit-share-of)"),
+        ({"host": "0.0.0.0", "auth": "off"}, " (--auth, --host)"),
         ({"host": ""}, "host is ''"),
         (
             {"confidence": "tea leaves"},
@@ -329,6 +339,13 @@ def test_a_wrong_member_of_a_list_is_named() -> None:
             "true, or leave alarm_webhook out",
         ),
         ({"monitor": False, "audit_texts": True}, "audit_texts is given, but monitor is off"),
+        (
+            {"evidence_key": "signing.pem"},
+            "evidence_key is given, but evidence is off, so it would do nothing: set evidence to "
+            "true, or leave evidence_key out",
+        ),
+        ({"evidence_texts": True}, "evidence_texts is given, but evidence is off"),
+        ({"evidence_days": 30}, "evidence_days is given, but evidence is off"),
     ],
 )
 def test_impossible_values_are_refused(flags: dict[str, Any], said: str) -> None:
@@ -428,6 +445,7 @@ def test_every_setting_that_is_a_path_is_seen_from_the_files_folder(tmp_path: Pa
     assert {"probe", "evidence_folder", "evidence_key"} <= {*single}
     assert "trusted_keys" in lists
     written = [f'{name} = "it"' for name in single] + [f'{name} = ["it"]' for name in lists]
+    written.append("evidence = true")
     (folder / "rlcm.toml").write_text("\n".join(written))
     settings = load_settings({}, folder / "rlcm.toml").settings
     found = {name: getattr(settings, name) for name in (*single, *lists)}
@@ -511,6 +529,7 @@ def test_every_setting_has_an_option_that_works(rlcm: Rlcm, name: str) -> None:
         words = [word for part in value for word in (flag_of(name), part)]
     else:
         words.append(str(value))
+    words += map(flag_of, needed_by(name))
     status, out, err = rlcm(f"config --json {' '.join(words)}")
     assert (status, err) == (0, "")
     assert json.loads(out)[name] == {"value": value, "source": "flag"}
@@ -523,11 +542,12 @@ def test_the_template_is_the_defaults_and_every_line_of_it_works(rlcm: Rlcm) -> 
     assert set(load_settings({}).sources.values()) == {"default"}
     lines = re.findall(r"^# (\w+ = .*)$", written, re.MULTILINE)
     assert [line.split(" = ")[0] for line in lines] == FIELDS
+    lines[FIELDS.index("evidence")] = "evidence = true"
     Path("rlcm.toml").write_text("\n".join(lines))
     loaded = load_settings({})
     assert set(loaded.sources.values()) == {"rlcm.toml"}
     for setting in described():
-        if setting.default is not None:
+        if setting.default is not None and setting.name != "evidence":
             value = getattr(loaded.settings, setting.name)
             assert to_json(setting.name, value) == json.loads(setting.default), setting.name
 
