@@ -17,14 +17,15 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PYTHONUNBUFFERED=1 \
     VLLM_NO_USAGE_STATS=1 \
     DO_NOT_TRACK=1 \
-    HF_HUB_DISABLE_TELEMETRY=1
+    HF_HUB_DISABLE_TELEMETRY=1 \
+    RLCM_HOST=0.0.0.0
 RUN useradd --create-home --uid 10001 rlcm
 WORKDIR /home/rlcm
 EXPOSE 8000
 HEALTHCHECK --interval=15s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 ENTRYPOINT ["rlcm"]
-CMD ["serve", "--host", "0.0.0.0", "--port", "8000"]
+CMD ["serve"]
 
 FROM base AS cuda
 # Triton compiles its launchers at run time, so gcc stays in the image.

@@ -218,6 +218,9 @@ def test_the_image_is_built_from_a_target_of_the_dockerfile() -> None:
     build = COMPOSE["services"]["rlcm"]["build"]
     dockerfile = (DEPLOY / build["context"] / "Dockerfile").read_text(encoding="utf-8")
     assert f" AS {build['target']}\n" in dockerfile
+    # Options of `serve` behind the image's name replace CMD, and the port must stay reachable.
+    assert "RLCM_HOST=0.0.0.0" in dockerfile
+    assert 'CMD ["serve"]' in dockerfile
     for argument in build["args"]:
         assert f"ARG {argument}=" in dockerfile
     user = re.search(r"useradd --create-home --uid \d+ (\w+)", dockerfile)
