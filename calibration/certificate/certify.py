@@ -225,10 +225,10 @@ def default_p_value(measured: Replay, risk: Risk, groups: Groups | None = None) 
 
 
 def _chosen(kind: PValue, default: PValue, sequential: Batches | None) -> PValue:
-    if (kind is PValue.ANYTIME) != (sequential is not None):
+    if kind is PValue.ANYTIME and sequential is None:
         raise CalibrationError(
-            f"the p-value is {kind.value!r}: the anytime test is that of sequential certificates, "
-            "and theirs alone; choose between `--sequential` and another p-value"
+            "the p-value is 'anytime', which only sequential certificates use: make one with "
+            "`--sequential`, or choose another p-value"
         )
     if kind is PValue.BINOMIAL and default is not PValue.BINOMIAL:
         raise CalibrationError(

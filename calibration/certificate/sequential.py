@@ -218,6 +218,11 @@ def problems_to_label(start: Design | Certificate, traces: Traces, risk: Risk) -
 def _require_order(design: Design, order: Traces | None, traces: Traces) -> None:
     """No problem may be tested that the design was learned on."""
     if design.order_digest is None:
+        if order is not None:
+            raise CalibrationError(
+                f"design {design.id} learned from no other problems, so these would do nothing: "
+                "leave out --order and --probe"
+            )
         return
     if order is None or order.digest != design.order_digest:
         raise CalibrationError(

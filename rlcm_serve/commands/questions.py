@@ -151,7 +151,7 @@ def solve(
     question = replace(
         _question(_PLACEHOLDER if problem is None else problem, alpha, n, chosen), kind=kind
     )
-    files = [Path(profile)] if profile is not None and profile.endswith(".toml") else []
+    files = [Path(profile)] if profile is not None and _is_path(profile) else []
     if profile is not None:
         named = load_profile(files[0]).name if files else profile
         question = replace(question, profile=named)
@@ -172,6 +172,11 @@ def solve(
         _solve_file(build(StageClock(console)), batch, question, console)
     else:
         _solve_file_on_ray(build, ray, batch, question, console)
+
+
+def _is_path(profile: str) -> bool:
+    """Whether a profile is given by its file; otherwise by its name in the model's folder."""
+    return profile.endswith(".toml") or Path(profile).name != profile
 
 
 def _question(problem: str, alpha: float, n: int, given: dict[str, str]) -> Question:

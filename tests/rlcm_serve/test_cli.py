@@ -232,6 +232,7 @@ def test_the_version_is_that_of_the_distribution(rlcm: Rlcm) -> None:
         ("serve --port 0 --certificate no.json", "there is no certificate no.json: correct the"),
         ("solve x --certificate cut.json", "cut.json is not JSON"),
         ("solve x --profile nope", "profile is 'nope', which is not served here"),
+        ("solve x --profile ./nope", "cannot read the profile nope: No such file or directory"),
     ],
 )
 def test_what_cannot_be_served_under_is_refused_before_the_engine_starts(

@@ -26,6 +26,7 @@ def back_up(source: Path, target: Path) -> None:
     """
     if target.exists():
         raise FileExistsError(f"{target} exists: give another name, or remove it")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _copy(source, target)
 
 

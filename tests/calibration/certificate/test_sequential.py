@@ -356,7 +356,7 @@ def test_a_certificate_of_a_fixed_number_of_problems_cannot_be_extended(traces: 
 
 
 def test_the_anytime_test_is_for_sequential_certificates_alone(traces: Traces) -> None:
-    with pytest.raises(CalibrationError, match="theirs alone"):
+    with pytest.raises(CalibrationError, match="only sequential certificates use"):
         certify(traces, alphas=ALPHAS, p_value="anytime")
 
 
@@ -368,6 +368,9 @@ def test_a_method_that_learns_needs_other_problems(traces: Traces, world: Any) -
     made = certify_sequential(traces, design, order=other)
     assert made.n_order_problems == 150
     assert verify(made, traces, order=other) == []
+    learned_nothing = sequential_design(traces, 300, alphas=ALPHAS)
+    with pytest.raises(CalibrationError, match="leave out --order and --probe"):
+        certify_sequential(traces, learned_nothing, order=other)
     with pytest.raises(CalibrationError, match="in both splits"):
         certify_sequential(other, design, order=other)
 

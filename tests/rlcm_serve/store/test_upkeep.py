@@ -103,15 +103,16 @@ def test_a_backup_ends_while_a_service_commits(
 
 
 def test_a_backup_comes_back_and_the_old_file_is_kept(file: Path, tmp_path: Path) -> None:
-    back_up(file, tmp_path / "copy.db")
+    copy = tmp_path / "new" / "folder" / "copy.db"
+    back_up(file, copy)
     with closing(Database(f"sqlite:///{file}")) as database:
         Keys(database).create("second", [Scope.SOLVE])
-    kept = restore(tmp_path / "copy.db", file)
+    kept = restore(copy, file)
     assert names(file) == ["first"]
     assert kept is not None
     assert names(kept) == ["first", "second"]
     file.unlink()
-    assert restore(tmp_path / "copy.db", file) is None
+    assert restore(copy, file) is None
     assert names(file) == ["first"]
 
 
