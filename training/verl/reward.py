@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import Any
 
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
@@ -11,6 +10,7 @@ from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 from training.rl.rewards.rewards import GradedRollout
 from training.rl.trainer.grading import RolloutGrader
 from training.rl.trainer.step_clock import StepClock
+from training.verl.graded import to_info
 from training.verl.recipe import FORCED, recipe_of
 
 _GRADING = ThreadPoolExecutor(1)
@@ -37,8 +37,7 @@ class GradingManager(RewardManagerBase):
         """The reward of one rollout, the last of `data`; and what the trainer needs for the rest.
 
         Returns:
-            `reward_score`, and `reward_extra_info`: `acc`, 1 if the answer is right, and `graded`,
-            the fields of a `GradedRollout` without a probe.
+            `reward_score`, and `reward_extra_info`: `to_info` of the rollout, without a probe.
         """
         item = data[-1:][0]
         response = item.batch["responses"]
@@ -49,9 +48,8 @@ class GradingManager(RewardManagerBase):
             _GRADING, self._graded, response[:length].tolist(), reference, forced
         )
         settings = self.recipe.settings
-        info = {"acc": float(graded.is_right), "graded": asdict(graded)}
         score = settings.chosen.reward(graded, settings.weight, with_probe=False)
-        return {"reward_score": score, "reward_extra_info": info}
+        return {"reward_score": score, "reward_extra_info": to_info(graded)}
 
     def _graded(self, ids: list[int], reference: str, forced: dict[str, Any]) -> GradedRollout:
         targets = self._grader.targets(forced["forced"], [reference], [len(forced["budgets"])])

@@ -12,10 +12,10 @@ from torch import Tensor
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from training.errors import TrainingRefused
-from training.rl.rewards.rewards import GradedRollout
 from training.rl.trainer.batch import Batch
 from training.rl.trainer.joint_probe import PROBE_STATE
 from training.verl.engine import AVERAGED, CUTS, STATES
+from training.verl.graded import from_info
 from training.verl.recipe import FORCED, recipe_of
 from training.verl.supervision import Supervision
 
@@ -114,7 +114,7 @@ def _collected(extra_fields: list[dict[str, Any] | None], states: Any) -> Batch:
     """The rollouts of a step, without the rows that fill the batch up."""
     real = [own for own in extra_fields if own is not None]
     flat = [own for own, extra in zip(states, extra_fields, strict=True) if extra is not None]
-    graded = [GradedRollout(**own["reward_extra_info"]["graded"]) for own in real]
+    graded = [from_info(own["reward_extra_info"]) for own in real]
     return Batch(
         prompts=[[] for _ in real],
         completions=[[] for _ in real],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from pyarrow import parquet
@@ -22,6 +23,7 @@ from training.rl.settings import (
 )
 from training.rl.trainer.batch import Batch
 from training.verl.folder import write_folder
+from training.verl.graded import from_info, to_info
 from training.verl.overrides import CHECKPOINTS, Cluster, check_for_verl, hydra_overrides
 from training.verl.supervision import Supervision
 
@@ -77,6 +79,24 @@ def test_the_policys_step_is_that_of_the_other_trainer(inputs: RunInputs) -> Non
         "+rlcm.run='/run'",
     }
     assert wanted <= set(found)
+
+
+def validated(infos: list[dict[str, float | str]]) -> dict[str, float]:
+    """A double of veRL's `process_validation_metrics`: the means of all but texts and None."""
+    columns = {name: [own[name] for own in infos if own[name] is not None] for name in infos[0]}
+    return {
+        name: float(np.mean(np.array(values)))
+        for name, values in columns.items()
+        if values and not isinstance(values[0], str)
+    }
+
+
+def test_a_graded_rollout_comes_through_verl_and_its_validation() -> None:
+    held_out = GradedRollout(is_right=True)
+    in_training = GradedRollout(False, True, 0.25, target_B=(0.5, 1.0))
+    infos = [to_info(held_out), to_info(in_training)]
+    assert validated(infos) == {"acc": 0.5}
+    assert [from_info(own) for own in infos] == [held_out, in_training]
 
 
 def step() -> Batch:

@@ -13,11 +13,12 @@ from omegaconf import OmegaConf
 from verl import DataProto
 from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
 from verl.experimental.reward_loop.reward_loop import RewardLoopWorker
+from verl.trainer.ppo.metric_utils import process_validation_metrics
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
 from training.rl.inputs import RunInputs
-from training.rl.rewards.rewards import GradedRollout
+from training.verl.graded import from_info
 from training.verl.recipe import FORCED
 
 pytestmark = pytest.mark.verl
@@ -166,7 +167,21 @@ def test_verls_reward_worker_grades_the_rollout_and_its_forced_answers(
     found = reward_of(config, inputs, output, reference)
     assert found["reward_score"] == (1.0 if right else -1.0)
     assert found["reward_extra_info"]["acc"] == float(right)
-    graded = GradedRollout(**found["reward_extra_info"]["graded"])
+    graded = from_info(found["reward_extra_info"])
     assert graded.is_right == right
     assert graded.target_B == ((0.5, 1.0) if right else (0.0, 0.0))
     assert graded.confidence_B == ()
+
+
+def test_verls_validation_takes_the_mean_of_what_the_reward_says(
+    config: Any, inputs: RunInputs
+) -> None:
+    output, _ = sampled(config, inputs, [], held_out=True)
+    infos = [
+        reward_of(config, inputs, output, reference)["reward_extra_info"]
+        for reference in ("6", "7")
+    ]
+    columns = {name: [own[name] for own in infos] for name in infos[0]}
+    found = process_validation_metrics(["embedded"] * 2, ["first"] * 2, columns)
+    assert found["embedded"]["acc"]["mean@2"] == 0.5
+    assert set(found["embedded"]) == {"acc"}

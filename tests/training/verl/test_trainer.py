@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from training.rl.inputs import RunInputs
 from training.rl.rewards.rewards import GradedRollout
 from training.rl.settings import ProbeSettings
 from training.verl.engine import STATES
+from training.verl.graded import to_info
 from training.verl.recipe import FORCED
 from training.verl.trainer import RLCMTrainer
 
@@ -102,7 +102,7 @@ def submitted(name: str, filling: int = 0) -> KVBatchMeta:
                 "rm_scores": scores * is_real,
                 "extra_fields": {
                     FORCED: {"length": len(response) - 2, "budgets": BUDGETS, "forced": []},
-                    "reward_extra_info": {"acc": 1.0, "graded": asdict(graded)},
+                    "reward_extra_info": to_info(graded),
                 },
             }
         )
