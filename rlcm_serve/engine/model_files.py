@@ -267,7 +267,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
         ModelRefused: transformers cannot load it. Code in the folder is never run.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
-    from transformers.integrations.mistral.tokenizer import convert_tekken_tokenizer
+    from transformers.integrations.mistral import convert_tekken_tokenizer
 
     tekken = folder / _TEKKEN
     loaded: PreTrainedTokenizerBase
