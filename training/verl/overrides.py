@@ -144,6 +144,7 @@ def _rollouts(inputs: RunInputs, out: Path) -> list[str]:
         f"{rollout}.agent.agent_loop_config_path='{out / AGENT_LOOPS}'",
         f"{rollout}.val_kwargs.do_sample=true",
         f"{rollout}.val_kwargs.temperature={evaluation.temperature if evaluation else 1.0}",
+        f"{rollout}.val_kwargs.top_p={rollouts.top_p}",
         f"{rollout}.val_kwargs.n={evaluation.rollouts if evaluation else 1}",
     ]
 

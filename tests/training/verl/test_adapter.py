@@ -81,6 +81,13 @@ def test_the_policys_step_is_that_of_the_other_trainer(inputs: RunInputs) -> Non
     assert wanted <= set(found)
 
 
+def test_held_out_rollouts_are_sampled_with_the_runs_top_p(inputs: RunInputs) -> None:
+    settings = replace(inputs.settings, rollouts=replace(inputs.settings.rollouts, top_p=0.9))
+    found = hydra_overrides(replace(inputs, settings=settings), Path("/run"), Cluster())
+    rollout = "actor_rollout_ref.rollout"
+    assert {f"{rollout}.top_p=0.9", f"{rollout}.val_kwargs.top_p=0.9"} <= set(found)
+
+
 def validated(infos: list[dict[str, float | str]]) -> dict[str, float]:
     """A double of veRL's `process_validation_metrics`: the means of all but texts and None."""
     columns = {name: [own[name] for own in infos if own[name] is not None] for name in infos[0]}

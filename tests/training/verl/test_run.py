@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlcm_serve.evaluation.grading import grader_named
-from tests.training.verl.conftest import config_of, inputs_of
+from tests.training.verl.conftest import SMALL, config_of, inputs_of
 from training.errors import TrainingRefused
 from training.folders import alone
 from training.rl.inputs import RunInputs
@@ -38,11 +39,15 @@ def test_verl_takes_the_configuration_and_it_says_what_the_settings_say(
 
 
 def test_held_out_problems_are_verls_validation(tmp_path: Path) -> None:
-    source = str(tmp_path / "problems.jsonl")
-    evaluation = EvaluationSettings(source, limit=3, every=1, rollouts=4, temperature=0.5)
-    config = config_of(inputs_of(tmp_path, evaluation=evaluation), tmp_path / "run")
+    held_out = tmp_path / "held-out.jsonl"
+    held_out.write_text('{"problem": "What is 1?", "answer": "1"}\n')
+    evaluation = EvaluationSettings(str(held_out), every=1, rollouts=4, temperature=0.5)
+    rollouts = replace(SMALL.rollouts, top_p=0.9)
+    inputs = inputs_of(tmp_path, evaluation=evaluation, rollouts=rollouts)
+    config = config_of(inputs, tmp_path / "run")
     val = config.actor_rollout_ref.rollout.val_kwargs
-    assert (config.trainer.test_freq, val.n, val.temperature, val.do_sample) == (1, 4, 0.5, True)
+    assert (config.trainer.test_freq, val.n, val.do_sample) == (1, 4, True)
+    assert (val.temperature, val.top_p) == (0.5, 0.9)
     assert Path(config.data.val_files).name == "held-out.parquet"
 
 
