@@ -214,7 +214,7 @@ class RunSettings:
             2^32. A server has a seed of its own.
         save_steps: steps between checkpoints; a killed run loses at most these.
         report_to: where curves are logged beside the terminal: `tensorboard`, `wandb`, or another
-            reporter of transformers, whose package is installed.
+            reporter of transformers (with veRL, one of veRL's), whose package is installed.
         data, rollouts, budgets, probe, policy, engine, lora, evaluation: settings of these parts.
         trainer: further fields of TRL's `GRPOConfig`.
     """

@@ -15,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from verl.trainer.main_ppo import run_ppo
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
+from verl.utils.tracking import Tracking
 
 from rlcm_serve.evaluation.grading import grader_named
 from training.errors import TrainingRefused
@@ -68,7 +69,8 @@ def configuration(overrides: Sequence[str]) -> Any:
     """veRL's configuration with these overrides.
 
     Raises:
-        TrainingRefused: veRL does not have one of the names, or refuses the values.
+        TrainingRefused: veRL does not have one of the names, refuses the values, or cannot log
+            where curves are to go.
     """
     try:
         with initialize_config_module("verl.trainer.config", version_base=None):
@@ -80,7 +82,18 @@ def configuration(overrides: Sequence[str]) -> Any:
         )
     except (HydraException, OmegaConfBaseException, ValueError, AssertionError) as error:
         raise TrainingRefused(f"veRL refuses its configuration: {error}") from error
+    _require_loggers(config.trainer.logger)
     return config
+
+
+def _require_loggers(named: str | Sequence[str]) -> None:
+    """Raises `TrainingRefused` for a logger that veRL lacks: it looks once the run has started."""
+    for one in [named] if isinstance(named, str) else named:
+        if one not in Tracking.supported_backend:
+            raise TrainingRefused(
+                f"veRL cannot log to {one!r}: give one of {', '.join(Tracking.supported_backend)} "
+                "in report_to (or in trainer.logger after `--`)"
+            )
 
 
 @ray.remote

@@ -14,7 +14,7 @@ from training.errors import TrainingRefused
 from training.folders import alone
 from training.rl.inputs import RunInputs
 from training.rl.settings import EvaluationSettings
-from training.verl.overrides import Cluster
+from training.verl.overrides import Cluster, hydra_overrides
 from training.verl.run import configuration, train
 
 pytestmark = pytest.mark.verl
@@ -72,6 +72,14 @@ def test_a_second_start_of_a_run_is_refused(
 def test_what_verl_does_not_know_or_refuses_is_refused(override: str, message: str) -> None:
     with pytest.raises(TrainingRefused, match=message):
         configuration([override])
+
+
+def test_what_verl_cannot_log_to_is_refused(inputs: RunInputs, tmp_path: Path) -> None:
+    with pytest.raises(TrainingRefused, match=r"veRL cannot log to 'comet_ml': .* wandb, mlflow"):
+        config_of(inputs_of(tmp_path, report_to=("wandb", "comet_ml")), tmp_path / "run")
+    own = hydra_overrides(inputs, tmp_path, Cluster(nodes=1, gpus=1))
+    for logger in ("console", "[console,wandb]"):
+        configuration([*own, f"trainer.logger={logger}"])
 
 
 def test_the_grader_reads_latex_with_verls_version_of_antlr() -> None:
