@@ -56,7 +56,10 @@ def _confidence(method: Method, has_probe: bool) -> str:
         )
     if has_probe:
         return "Its confidence is what the probe in `probe/`, trained beside it, reads."
-    return "No probe was trained beside it: `rlcm train probe` makes one, in `probe/`."
+    return (
+        "No probe that the service can read was trained beside it: `rlcm train probe` makes "
+        "one, in `probe/`."
+    )
 
 
 def _first_and_last(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float, float]]:

@@ -37,7 +37,8 @@ def test_it_says_how_training_went_and_on_what() -> None:
     ("method", "has_probe", "words"),
     [
         ("rlcm", True, "the probe in `probe/`, trained beside it"),
-        ("grpo", False, "No probe was trained beside it"),
+        ("grpo", False, "No probe that the service can read was trained beside it"),
+        ("rlcm-authors", False, "No probe that the service can read was trained beside it"),
         ("rlcr", False, "what it says when it is asked"),
         ("c2gspg", False, "--confidence sequence-probability"),
     ],
