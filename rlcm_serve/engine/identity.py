@@ -49,8 +49,8 @@ def default_text(
 def identify(settings: EngineSettings, files: ModelFiles, text: ModelText) -> EngineIdentity:
     """Each value comes from the settings, else from the model's files, else from the defaults."""
     own = files.generation
-    trained_at = files.probe.checkpoint_interval if files.probe else None
-    interval = _first(settings.interval, trained_at, _INTERVAL)
+    of_probe = files.probe.checkpoint_interval if files.probe else None
+    interval = _first(settings.interval, of_probe, _INTERVAL)
     return EngineIdentity(
         model=files.model_digest(),
         probe=files.probe_digest()

@@ -55,9 +55,10 @@ class BudgetSettings:
     """The budgets at which rollouts are cut, and the forced answers there (RLCM §3.2).
 
     Attributes:
-        interval: N, tokens from one budget to the next.
-        fractions: of each rollout's own reasoning, as budgets instead of every `interval` tokens;
-            no service could know them in advance.
+        interval: N, tokens from one budget to the next, and from one of the service's readings of
+            the trained probe to the next.
+        fractions: of each rollout's own reasoning, as budgets instead of every `interval` tokens.
+            No service could know them in advance: it reads the probe every `interval` tokens.
         samples: K, forced answers at each budget.
         answer_tokens: maximum length of a forced answer, in tokens.
         at_once: most forced answers in one request to the engine.
@@ -333,10 +334,12 @@ class RunSettings:
                 f"samples in [budgets] is {self.budgets.samples}: with no forced answers (K) there "
                 "is no Y_b for the probe to learn; give 1 or more (the paper has 4)",
             )
+            is_interval_used = self.probe.is_servable or not self.budgets.fractions
             require(
-                bool(self.budgets.fractions) or self.budgets.interval <= self.rollouts.max_tokens,
+                not is_interval_used or self.budgets.interval <= self.rollouts.max_tokens,
                 f"interval in [budgets] is {self.budgets.interval} tokens and a rollout has at "
-                f"most {self.rollouts.max_tokens}: no rollout could have a budget; lower interval",
+                f"most {self.rollouts.max_tokens}: neither budgets nor the service's readings can "
+                "be so far apart; lower interval",
             )
         return self
 

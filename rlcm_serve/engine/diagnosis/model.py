@@ -130,8 +130,8 @@ def _note_probe(settings: EngineSettings, files: ModelFiles, findings: Findings)
     inputs = " and ".join(files.probe.inputs)
     findings.fine(
         "probe",
-        f"{files.probe_folder} reads {inputs}, trained every {files.probe.checkpoint_interval} "
-        f"tokens{_auroc(files)}",
+        f"{files.probe_folder} reads {inputs}, by default every "
+        f"{files.probe.checkpoint_interval} tokens{_auroc(files)}",
     )
 
 

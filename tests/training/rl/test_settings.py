@@ -72,6 +72,10 @@ def test_tables_become_what_they_are(tmp_path: Path) -> None:
     [
         ("[budgets]\nsamples = 0", r"samples in \[budgets\] is 0.*the paper has 4"),
         ("[budgets]\ninterval = 600\n[rollouts]\nmax_tokens = 512", "interval .* is 600.*most 512"),
+        (
+            "[budgets]\nfractions = [0.5]\n[rollouts]\nmax_tokens = 400",
+            "interval .* is 500 .* at most 400.* nor the service's readings",
+        ),
         ("[budgets]\ninterval = 0", "interval .* is 0: give 1 or more"),
         ("[budgets]\nspacing = 32", "there is no setting 'spacing', only interval, fractions"),
         ('[rollouts]\nprompts = "many"', "prompts is 'many': give a value of type int"),
@@ -155,6 +159,11 @@ def test_the_authors_method_brings_their_budgets_and_probe(tmp_path: Path) -> No
     assert (probe.width, probe.updates, probe.minibatch, probe.states) == (None, 16, 16, 4)
     assert (probe.learns_first, probe.is_standardised, probe.always) == (True, False, True)
     assert load(tmp_path, text, method="rlcm").probe.updates == 4
+
+
+def test_an_interval_that_nothing_uses_need_not_fit(tmp_path: Path) -> None:
+    text = "[budgets]\ninterval = 600\n[rollouts]\nmax_tokens = 512"
+    assert not load(tmp_path, text, method="rlcm-authors").probe.is_servable
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

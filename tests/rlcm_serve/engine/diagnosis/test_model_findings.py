@@ -51,7 +51,8 @@ def test_the_embedded_model_is_described() -> None:
     assert "deepseek_r1 (detected): '</think>' ends the thinking" in about(
         findings, "thinking format"
     )
-    assert "reads state and tokens, trained every 32 tokens; AUROC 0." in about(findings, "probe")
+    probe = about(findings, "probe")
+    assert "reads state and tokens, by default every 32 tokens; AUROC 0." in probe
     assert "of at most 960" in about(findings, "generation")
 
 
