@@ -147,15 +147,15 @@ def _require_untrained(settings: EngineSettings, problems: Sequence[LabelledProb
 
 
 def _repeats(problems: Sequence[LabelledProblem]) -> str | None:
-    """A warning if problems without a group have the text of another one."""
+    """A warning if problems have the text of another one and do not share its group."""
     from rlcm_serve.recording.problems import repeated
 
     if not (again := repeated(problems)):
         return None
     return (
-        f"{len(again)} problems have the text of another one and no group, {again[0]!r} among "
-        "them: a certificate would count them as independent; leave them out, or give equal ones a "
-        "group"
+        f"{len(again)} problems have the text of another one and do not share its group, "
+        f"{again[0]!r} among them: a certificate would count them as independent; leave them out, "
+        "or give equal ones the same group"
     )
 
 

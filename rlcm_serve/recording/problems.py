@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
+from calibration.traces.traces import unit_of
 from rlcm_serve.errors import RequestRefused
 from rlcm_serve.recording.json_lines import parse_rows
 
@@ -125,14 +126,17 @@ def _digested(problem: LabelledProblem) -> tuple[str | None, ...]:
 
 
 def repeated(problems: Iterable[LabelledProblem]) -> list[str]:
-    """Ids of problems without a group whose text, as it is recognised, came before."""
-    seen: set[str] = set()
+    """Ids of problems whose text, as it is recognised, came before in another unit.
+
+    A unit is a group, or a problem without one. Units count as independent, and no split keeps two
+    of them together.
+    """
+    first_of: dict[str, str] = {}
     found = []
     for one in problems:
-        digest = digest_text(bare_text(one.problem))
-        if digest in seen and one.group is None:
+        unit = unit_of(one.id, one.group)
+        if first_of.setdefault(digest_text(bare_text(one.problem)), unit) != unit:
             found.append(one.id)
-        seen.add(digest)
     return found
 
 

@@ -60,9 +60,9 @@ def train_probe(settings: EngineSettings, run: ProbeRun, console: Console) -> Pr
     require_labels(problems, "a probe learns from labels; leave them out, or give the right answer")
     if again := repeated(problems):
         raise TrainingRefused(
-            f"{len(again)} problems have the text of another one and no group, {again[0]!r} among "
-            "them: the probe would be judged on problems it was fitted to; leave them out, or give "
-            "equal ones a group"
+            f"{len(again)} problems have the text of another one and do not share its group, "
+            f"{again[0]!r} among them: the probe would be judged on problems it was fitted to; "
+            "leave them out, or give equal ones the same group"
         )
     units_to_fit(len({unit_of(one.id, one.group) for one in problems}))
     require_writable(run.out)

@@ -436,11 +436,15 @@ def test_numbers_are_texts_and_empty_values_are_missing(tmp_path: Path) -> None:
     assert found.id == digest_text("x?")
 
 
-def test_equal_texts_without_a_group_are_found() -> None:
+def test_equal_texts_in_different_units_are_found() -> None:
     first = LabelledProblem("a", "What is 1?", "1")
     again = LabelledProblem("b", " What  is 1?", "1")
     assert repeated([first, again, LabelledProblem("c", "What is 2?", "2")]) == ["b"]
-    assert not repeated([first, replace(again, group="g")])
+    grouped = replace(again, group="g")
+    assert repeated([first, grouped]) == ["b"]
+    assert repeated([grouped, first]) == ["a"]
+    assert repeated([replace(first, group="h"), grouped]) == ["b"]
+    assert not repeated([replace(first, group="g"), grouped])
 
 
 def test_a_file_without_problems_is_refused(tmp_path: Path) -> None:
