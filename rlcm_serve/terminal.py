@@ -35,9 +35,13 @@ _WRITTEN_EVERY = 30.0
 
 
 def print_result(facts: Mapping[str, object], words: str, *, as_json: bool) -> None:
-    """Prints what a command found: the facts as JSON, or words, whose lines are not folded."""
+    """Prints what a command found: the facts as JSON, or words, whose lines are not folded.
+
+    Raises:
+        ValueError: a fact is NaN or infinite, which JSON has not.
+    """
     if as_json:
-        sys.stdout.write(json.dumps(facts, indent=2, default=str) + "\n")
+        sys.stdout.write(json.dumps(facts, indent=2, default=str, allow_nan=False) + "\n")
     else:
         Console(markup=False, highlight=False, soft_wrap=True).print(words)
 

@@ -31,6 +31,7 @@ from rlcm_serve.commands.options import (
     engine_settings,
 )
 from rlcm_serve.terminal import print_result
+from training.json_values import finite_or_null
 from training.verl.commands import app as verl
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def check_probe(
     )
     found = check(settings, problem, Console(stderr=True), compare=reference)
     facts = {"model": model, "works": not found.faults, "faults": found.faults, **asdict(found)}
-    print_result(facts, "\n".join(in_words(found, model)), as_json=as_json)
+    print_result(finite_or_null(facts), "\n".join(in_words(found, model)), as_json=as_json)
     if found.faults:
         raise typer.Exit(1)
 

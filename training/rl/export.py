@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +29,7 @@ from rlcm_serve.engine.model_files import (
 from rlcm_serve.engine.worker.probe import PROBE_FOLDER, Probe
 from rlcm_serve.familiarity.familiarity import FAMILIARITY_FOLDER
 from rlcm_serve.recording.trained import seen_problems
+from training.json_values import finite_or_null
 from training.provenance import Session
 from training.rl.arguments import FINAL
 from training.rl.card import model_card
@@ -101,8 +100,8 @@ class TrainingRecord:
             "versions": self.session.versions,
             "has_probe": self.has_probe,
             "seconds": round(self.seconds, 1),
-            "curves": _without_nan(self.curves),
-            "evaluations": _without_nan(entry for entry in self.log if EVALUATED in entry),
+            "curves": finite_or_null(self.curves),
+            "evaluations": finite_or_null([entry for entry in self.log if EVALUATED in entry]),
         }
 
 
@@ -153,15 +152,6 @@ def write_policy(weights: Path, probe: Probe | None, record: TrainingRecord, out
             path.chmod(0o644)  # the service may run as a different user
     write_text(out / FACTS, json.dumps(facts, indent=1, default=list, allow_nan=False) + "\n")
     (out / FACTS).chmod(0o644)
-
-
-def _without_nan(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries with null where JSON has no number: NaN and infinity."""
-    return [{name: _or_none(value) for name, value in entry.items()} for entry in entries]
-
-
-def _or_none(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _digest_weights(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -82,6 +83,17 @@ def test_the_command_shows_the_readings_and_ends_with_a_status(
     fails = CliRunner().invoke(app, command)
     assert fails.exit_code == 1
     assert "wrong: the engine and transformers differ by 0.25" in fails.output
+
+
+def test_a_reading_that_is_no_number_is_null_in_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = check((0.5, math.nan), (0.5, math.inf))
+    monkeypatch.setattr("training.probe.check.check_probe", lambda *_, **__: found)
+    command = ["check-probe", "mine", "--model", "embedded", "--no-reference", "--json"]
+    shown = CliRunner().invoke(app, command)
+    facts = json.loads(shown.output, parse_constant=pytest.fail)
+    assert (facts["readings"], facts["expected"]) == ([0.5, None], [0.5, None])
+    assert "a reading is nan" in facts["faults"][0]
+    assert shown.exit_code == 1
 
 
 def test_a_probe_for_another_model_is_refused_before_the_engine_starts(tmp_path: Path) -> None:
