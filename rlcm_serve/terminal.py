@@ -38,7 +38,7 @@ def print_result(facts: Mapping[str, object], words: str, *, as_json: bool) -> N
     """Prints what a command found: the facts as JSON, or words, whose lines are not folded.
 
     Raises:
-        ValueError: a fact is NaN or infinite, which JSON has not.
+        ValueError: a fact is NaN or infinite, which JSON lacks.
     """
     if as_json:
         sys.stdout.write(json.dumps(facts, indent=2, default=str, allow_nan=False) + "\n")
