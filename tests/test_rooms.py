@@ -65,6 +65,7 @@ LADDERS = {
     ),
     "training": (
         "errors",
+        "json_values",
         "folders",
         "cards",
         "provenance",
