@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from copy import copy
-from pkgutil import resolve_name
-
 from rlcm_serve.answers.extraction import extractor_named
-from rlcm_serve.answers.extraction.named import ENTRY_POINT
+from rlcm_serve.answers.extraction.installed import ENTRY_POINT, installed
 from rlcm_serve.answers.grader import GRADER, AnswerGrader
 from rlcm_serve.answers.grading.base import KeyedGrader
 from rlcm_serve.answers.grading.choice import ChoiceGrader
@@ -113,17 +110,6 @@ def installed_grader(spec: str) -> KeyedGrader:
     Raises:
         ProfileRefused: it cannot be loaded, or is something else.
     """
-    try:
-        found = resolve_name(spec)
-        if isinstance(found, type) and issubclass(found, KeyedGrader):
-            found = found()
-    except Exception as error:  # whatever the module or its class raises
-        raise ProfileRefused(f"grader is {spec!r}, which cannot be loaded: {error}") from error
-    if not isinstance(found, KeyedGrader):
-        raise ProfileRefused(
-            f"grader is {spec!r}, which is no KeyedGrader: derive its class from "
-            "rlcm_serve.answers.grading.base.KeyedGrader"
-        )
-    named = copy(found)
-    named.name = f"{spec} {found.name}"
-    return named
+    found: KeyedGrader = installed("grader", spec, KeyedGrader)
+    found.name = f"{spec} {found.name}"
+    return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
-from pkgutil import resolve_name
 
 from rlcm_serve.answers.extraction import fields, patterns
 from rlcm_serve.answers.extraction.base import Extractor
 from rlcm_serve.answers.extraction.boxed import BoxedExtractor
 from rlcm_serve.answers.extraction.code import CodeExtractor
+from rlcm_serve.answers.extraction.installed import ENTRY_POINT, installed
 from rlcm_serve.answers.extraction.texts import AnswerLineExtractor, TextExtractor
 from rlcm_serve.errors import ProfileRefused
 from rlcm_serve.profiles.profile import Profile
@@ -20,8 +19,6 @@ TEXT = TextExtractor()
 _BY_NAME: dict[str, Extractor] = {
     one.spec: one for one in (BOXED, AnswerLineExtractor(), TEXT, CodeExtractor())
 }
-ENTRY_POINT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-"""`module:object`, with dots in either."""
 _CHOICES = f"{', '.join(_BY_NAME)}, regex:PATTERN, json:FIELD or module:object"
 
 
@@ -41,7 +38,9 @@ def extractor_named(spec: str) -> Extractor:
     if spec.startswith(fields.PREFIX):
         return fields.JsonExtractor(spec.removeprefix(fields.PREFIX))
     if ENTRY_POINT.fullmatch(spec):
-        return _loaded(spec)
+        found: Extractor = installed("extractor", spec, Extractor)
+        found.spec = spec
+        return found
     raise ProfileRefused(f"extractor is {spec!r}: give {_CHOICES}")
 
 
@@ -61,19 +60,3 @@ def opening_under(profile: Profile) -> str:
         ProfileRefused: as `extractor_named`.
     """
     return extractor_named(profile.extractor).opening if profile.schema is None else ""
-
-
-def _loaded(spec: str) -> Extractor:
-    try:
-        found = resolve_name(spec)
-        if isinstance(found, type) and issubclass(found, Extractor):
-            found = found()
-    except Exception as error:  # whatever the module or its class raises
-        raise ProfileRefused(f"extractor is {spec!r}, which cannot be loaded: {error}") from error
-    if not isinstance(found, Extractor):
-        raise ProfileRefused(
-            f"extractor is {spec!r}, which is no Extractor: derive its class from "
-            "rlcm_serve.answers.extraction.Extractor"
-        )
-    found.spec = spec
-    return found
