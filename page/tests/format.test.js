@@ -102,5 +102,5 @@ test("the hour after midnight is the first of its day", () => {
 });
 
 test("a bound is rounded up, and one that needs no rounding stays", () => {
-  assert.deepEqual([0.194471, 0.4, 0.07, 0.011, 1, 0].map(atMost), ["19.45%", "40%", "7%", "1.1%", "100%", "0%"]);
+  assert.deepEqual([0.194471, 0.4, 0.07, 0.011, 0.0098339, 1, 0].map(atMost), ["19.5%", "40%", "7%", "1.1%", "0.984%", "100%", "0%"]);
 });

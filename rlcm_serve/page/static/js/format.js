@@ -24,12 +24,17 @@ export function percent(share) {
 }
 
 /**
- * A bound on a share, rounded up, as less was not shown: 0.19447 -> "19.45%", 0.4 -> "40%".
+ * A bound on a share, rounded up at the third digit as in statements, as less was not shown:
+ * 0.19447 -> "19.5%", 0.4 -> "40%".
  *
  * @param {number} share in [0, 1]
  */
 export function atMost(share) {
-  return `${number(Math.ceil(Number((share * 1e4).toPrecision(12))) / 100, 2)}%`;
+  if (share <= 0) return "0%";
+  const exact = Number((share * 100).toPrecision(12));
+  const decimals = Math.max(0, 2 - Math.floor(Math.log10(exact)));
+  const scale = 10 ** decimals;
+  return `${number(Math.ceil(Number((exact * scale).toPrecision(12))) / scale, decimals)}%`;
 }
 
 /**
