@@ -1,7 +1,6 @@
-"""Tables of the power study, in Markdown, from the cells that `power_study.py` stored.
+"""Tables of the power study, in Markdown, from the cells that `power_study.py` measured.
 
-    python -m studies.statistics.power_tables [FOLDER]
-    python -m studies.statistics.power_tables --smoke
+    python -m studies.statistics.power_tables [FILE or FOLDER]
 
 Figures are means over draws of problems. A level that is not certified counts as the full budget:
 it saves nothing, and if the service may abstain, it answers no question. "Points behind" is the
@@ -11,7 +10,6 @@ with ways that answer as many questions right, give or take 2 points.
 """
 
 import json
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from studies.smoke import study_parser
-from studies.statistics.power_data import smallest
-from studies.statistics.power_study import run
+from studies.statistics.power_study import RESULTS
 
 METHODS = ("auto", "fixed-sequence", "chains", "rescaled-chains", "split", "holm", "plain")
 PROMISES = ("pointwise", "simultaneous")
@@ -101,22 +98,21 @@ Cell: TypeAlias = list[Level]
 
 def main() -> None:
     parser = study_parser(__doc__)
-    parser.add_argument("folder", type=Path, nargs="?", default=Path("runs/power"))
+    parser.add_argument("measured", type=Path, nargs="?", default=RESULTS)
     parser.add_argument("--list", action="store_true", help="every level that is behind")
     options = parser.parse_args()
-    if options.smoke:
-        with tempfile.TemporaryDirectory() as folder:
-            run([smallest()], Path(folder))
-            print_tables(read_cells(Path(folder)))
-    elif options.list:
-        print_behind(read_cells(options.folder), count=None)
+    cells = read_cells(options.measured)
+    if options.list:
+        print_behind(cells, count=None)
     else:
-        print_tables(read_cells(options.folder))
+        print_tables(cells)
 
 
-def read_cells(folder: Path) -> list[Cell]:
-    """The cells that `power_study` stored in a folder."""
-    return levels_of([json.loads(path.read_text()) for path in folder.glob("*.json")])
+def read_cells(measured: Path) -> list[Cell]:
+    """The cells in the file of all of them, or in the folder of a run that goes on."""
+    if measured.is_file():
+        return levels_of(json.loads(measured.read_text()))
+    return levels_of([json.loads(path.read_text()) for path in measured.glob("*.json")])
 
 
 def print_tables(cells: Sequence[Cell]) -> None:
@@ -230,7 +226,7 @@ def print_p_values(cells: Sequence[Cell]) -> None:
                     fit
                     for level in cell
                     for fit in level.fits
-                    if fit.p_value == kind and fit.method == first["default"]
+                    if fit.p_value == kind and fit.method == "auto"
                 ]
                 figures.append(_numbers([fit[measure] for fit in fits]))
             rows.append((first["data"], first["risk"], f"{first['n']:,}", measure, *figures))
@@ -342,28 +338,26 @@ def print_held_to(cells: Sequence[Cell]) -> None:
     counts = {"held to": 0, "apart": 0}
     for level in (level for cell in cells for level in cell):
         default, n = level.of("default"), level.cell["n"]
-        if APART in level.cell["data"] or default is None:
+        if default is None:
             continue
+        measure = level.measures[0]
         for rival in level.fits:
             if rival.method == default.method or rival.p_value in (INVALID, ONE_ROLLOUT):
                 continue
             certified = (default["certified"], rival["certified"])
             apart = any(NEVER < share < ALWAYS for share in certified)
             counts["apart" if apart else "held to"] += 1
-            for measure in level.measures:
-                fewer_right = rival["right"] < default["right"] - NEAR
-                if measure == "saved" and "right" in level.measures and fewer_right:
-                    continue
-                gap = rival[measure] - default[measure]
-                bound = gap + ONE_SIDED_95 * rival[f"{measure}_gain_error"]
-                if not apart and bound > (HELD_TO if n >= FEW else HELD_TO_FEW):
-                    where = (level.cell["data"], level.cell["risk"], f"{n:,}", level.promise)
-                    figures = (f"{100 * gap:.1f}", f"{100 * bound:.1f}")
-                    rows.append((*where, f"{level.alpha:g}", measure, rival.method, *figures))
+            gap = rival[measure] - default[measure]
+            bound = gap + ONE_SIDED_95 * rival[f"{measure}_gain_error"]
+            if not apart and bound > (HELD_TO if n >= FEW else HELD_TO_FEW):
+                where = (level.cell["data"], level.cell["risk"], f"{n:,}", level.promise)
+                figures = (f"{100 * gap:.1f}", f"{100 * bound:.1f}")
+                rows.append((*where, f"{level.alpha:g}", measure, rival.method, *figures))
     head = ("data", "risk", "n", "promise", "alpha", "%", "method", "ahead by", "bound")
     title = (
-        f"Above the limit: {len(rows)} figures of {counts['held to']} comparisons; "
-        f"{counts['apart']} where 5 to 95 % of the fits are certified are apart"
+        f"Above the limit: {len(rows)} of {counts['held to']} comparisons; of "
+        f"{sum(counts.values())} in all, {counts['apart']} are apart, where 5 to 95 % of the fits "
+        "are certified"
     )
     _print(title, head, rows)
     print_promise_gaps(cells)
