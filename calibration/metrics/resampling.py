@@ -1,5 +1,6 @@
 """Resamples of exchangeable units, and figures of each resample."""
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -77,5 +78,10 @@ def percentile_estimate(value_T: NDArray[np.float64], n_units: int) -> Estimate:
 
 
 def with_width(estimate: Estimate) -> Estimate:
-    """The estimate, without an interval of no width: resamples that agree say nothing of others."""
-    return Estimate(estimate.value) if estimate.low == estimate.high else estimate
+    """The estimate, without an interval of no width: resamples that agree say nothing of others.
+
+    Sums of the same numbers in another order differ by rounding, which is no width.
+    """
+    low, high = estimate.low, estimate.high
+    has_none = low is None or high is None or math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-9)
+    return Estimate(estimate.value) if has_none else estimate

@@ -167,9 +167,9 @@ async def _record(
             with shown_progress(console, benchmark.title) as progress:
                 await record_missing(recorder, benchmark.problems, rollouts, journal, progress)
         recordings = list(journal.recordings())
-    if recordings:
-        folder.write([*folder.read(), *recordings])
-    folder.journal.unlink()
+        if recordings:
+            folder.write([*folder.read(), *recordings])
+        folder.journal.unlink()  # while the lock still keeps other runs out
 
 
 def grade(

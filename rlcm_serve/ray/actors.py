@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import RayError, RayTaskError
 
 from calibration.errors import CalibrationError
 from rlcm_serve.errors import EngineDead, RequestRefused, RlcmError
@@ -50,6 +50,8 @@ async def received(reference: Any) -> Any:
     """
     try:
         result = await reference
+    except RayTaskError as error:
+        raise EngineDead(f"an engine on Ray failed at a call, and would again: {error}") from error
     except RayError as error:
         raise EngineDead(
             f"an engine on Ray has ended: run the same command again to continue ({error})"

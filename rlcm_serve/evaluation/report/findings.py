@@ -11,6 +11,7 @@ from rlcm_serve.evaluation.measuring.measures import (
     RunMeasures,
     SourceMeasures,
 )
+from rlcm_serve.evaluation.report.style import is_probability
 from rlcm_serve.evaluation.report.words import words
 
 
@@ -23,7 +24,9 @@ def confidence(run: RunMeasures) -> str:
         "finding_confidence",
         of=_of(run, benchmark),
         sources=benchmark.sources,
-        calibrated=_best(benchmark.sources, "ece", lower=True),
+        calibrated=_best(
+            [one for one in benchmark.sources if is_probability(one.source)], "ece", lower=True
+        ),
         ranking=_best(benchmark.sources, "auroc", lower=False),
     )
 

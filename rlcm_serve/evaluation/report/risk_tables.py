@@ -86,7 +86,7 @@ def every_target(benchmark: BenchmarkMeasures) -> Table:
 
 def at_equal_error(benchmark: BenchmarkMeasures) -> Table:
     """The error that is spent, and the tokens that each source needs then."""
-    levels = error_levels(benchmark)
+    levels = [level for level in error_levels(benchmark) if level <= 1]
     spent = [_at_levels(each, levels) for each in benchmark.frontiers]
     fewest = [
         min((found.value for found in column if found.value is not None), default=None)
@@ -102,7 +102,7 @@ def at_equal_error(benchmark: BenchmarkMeasures) -> Table:
             text = share(tokens_left)
             cells.append(share_cell(tokens_left, rank) if has_intervals else Cell(text, rank=rank))
         rows.append(Row(_joined(frontier), cells, indented=not frontier.is_plain))
-    extra = [f"+{100 * more:g}" if more else "none" for more in ALLOWED]
+    extra = [f"+{100 * more:g}" if more else "none" for more in ALLOWED[: len(levels)]]
     columns = [f"{head} ({percent(level)})" for head, level in zip(extra, levels, strict=True)]
     caption = words(
         "at_equal_error",
@@ -116,7 +116,9 @@ def at_equal_error(benchmark: BenchmarkMeasures) -> Table:
 
 def _at_levels(frontier: Frontier, levels: Sequence[float]) -> Sequence[Estimate]:
     """Tokens at each level of error; without intervals in files of older evaluations."""
-    return frontier.at_error or [Estimate(tokens_at(frontier, level)) for level in levels]
+    return frontier.at_error[: len(levels)] or [
+        Estimate(tokens_at(frontier, level)) for level in levels
+    ]
 
 
 def _joined(frontier: Frontier) -> str:

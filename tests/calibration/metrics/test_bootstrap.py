@@ -152,10 +152,14 @@ def test_undefined_is_none() -> None:
     assert 0.8 < found["accuracy"].low < 1
 
 
-def test_resamples_that_agree_give_a_calibration_error_no_interval() -> None:
-    """30 right answers at confidence .95: one wrong answer more would change both errors."""
+@pytest.mark.parametrize("confidence", [0.95, 0.9, 0.3])
+def test_resamples_that_agree_give_a_calibration_error_no_interval(confidence: float) -> None:
+    """30 right answers, all as sure: one wrong answer more would change both errors."""
     n = 30
-    right = ScoredRollouts(np.arange(n), np.ones(n, bool), np.full(n, 0.95), np.zeros(n, int))
+    sure_R = np.full(2 * n, confidence)
+    right = ScoredRollouts(
+        np.arange(2 * n) // 2, np.ones(2 * n, bool), sure_R, np.zeros(2 * n, int)
+    )
     found = estimate_metrics(right, ["ece", "pce"], resamples=50)
     assert {name: (one.low, one.high) for name, one in found.items()} == {
         "ece": (None, None),

@@ -22,7 +22,7 @@ from rlcm_serve.evaluation.measuring.measures import (
     RunMeasures,
     SourceMeasures,
 )
-from rlcm_serve.evaluation.report import confidence, risk_tables, verbalized, write_report
+from rlcm_serve.evaluation.report import confidence, findings, risk_tables, verbalized, write_report
 from rlcm_serve.evaluation.report.results import headline, mean
 from rlcm_serve.evaluation.report.risk_figures import draw_target_risk
 from rlcm_serve.evaluation.report.style import STYLES, title_of
@@ -289,6 +289,25 @@ def test_the_cheapest_source_is_marked(benchmark: BenchmarkMeasures) -> None:
     table = html_of(risk_tables.at_equal_error(cut))
     assert table.count("<strong>50.0%</strong>") == 5
     assert "<strong>70.0%</strong>" not in table
+
+
+def test_no_error_level_is_above_all_answers_wrong(benchmark: BenchmarkMeasures) -> None:
+    cut = replace(benchmark, frontiers=(Frontier("probe", (1.01, 0.5), (1.0, 0.5), (0.97, 0.98)),))
+    table = html_of(risk_tables.at_equal_error(cut))
+    assert "+2 (99.0%)" in table
+    assert "+5" not in table
+
+
+def test_the_best_calibrated_source_is_one_that_claims_a_probability(small: RunMeasures) -> None:
+    found = small.benchmarks[0].sources[0]
+
+    def ece(source: Source, value: float) -> SourceMeasures:
+        return replace(found, source=source, metrics=found.metrics | {"ece": Estimate(value)})
+
+    both = with_benchmark(small, sources=(ece(Source.TAIL, 0.1), ece(Source.PROBE, 0.2)))
+    assert findings.confidence(both).startswith("lowest ECE: probe, 0.200; highest AUROC: ")
+    alone = with_benchmark(small, sources=(ece(Source.TAIL, 0.1),))
+    assert findings.confidence(alone).startswith("highest AUROC: ")
 
 
 def test_fewer_tokens_are_not_praised_where_less_is_answered(benchmark: BenchmarkMeasures) -> None:
