@@ -182,6 +182,27 @@ async def test_an_abstention_is_a_refusal_and_no_answer(one: Path) -> None:
     assert rlcm["guarantee"] is not None
 
 
+WORDLESS = Script(c_end=0.95, own="I do not know.", forced="")
+
+
+@pytest.mark.parametrize(
+    ("scripts", "extra"),
+    [
+        ([WORDLESS], {}),
+        ([WORDLESS, UNSURE], {"n_votes": 2}),
+        ([WORDLESS], {"alpha": 0.07, "on_infeasible": "full_budget"}),
+    ],
+)
+async def test_an_answer_that_cannot_be_read_is_not_told_as_doubt(
+    one: Path, scripts: list[Script], extra: dict[str, Any]
+) -> None:
+    completion, rlcm = await complete(one, *scripts, extra_body=extra)
+    assert rlcm["samples"][0]["confidence"] == 0.95
+    assert completion.choices[0].message.refusal == (
+        "The service abstained: no answer could be read in what the model wrote."
+    )
+
+
 async def test_out_of_tokens_without_an_answer_is_length(one: Path) -> None:
     completion, rlcm = await complete(one, ENDLESS)
     assert completion.choices[0].finish_reason == "length"

@@ -113,6 +113,10 @@ def _refusal_of(question: Question, solution: Solution) -> str | None:
         return f"The service abstained: {solution.no_guarantee_reason}."
     if all(sample.is_cut for sample in solution.finished):
         return "The service abstained: the limit on the tokens of an answer cut its answer off."
+    if all(sample.answer is None for sample in solution.finished) and any(
+        sample.forced for sample in solution.finished
+    ):
+        return "The service abstained: no answer could be read in what the model wrote."
     return (
         "The service abstained: it is not confident enough of any answer at alpha = "
         f"{question.alpha:g}."
