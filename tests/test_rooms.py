@@ -33,6 +33,7 @@ LADDERS = {
         "terminal",
         "signing",
         "suggestions",
+        "json_lines",
         "home",
         "wrong_values",
         "core",

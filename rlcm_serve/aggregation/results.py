@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rlcm_serve.json_lines import with_escaped_line_ends
+
 RESULTS = pa.schema(
     [
         ("problem_id", pa.large_string()),
@@ -140,7 +142,7 @@ def to_json(results: pa.RecordBatch) -> Iterator[list[bytes]]:
 def to_json_lines(results: pa.RecordBatch) -> Iterator[bytes]:
     """JSON lines, in blocks."""
     for block in to_json(results):
-        yield b"\n".join([*block, b""])
+        yield with_escaped_line_ends(b"\n".join([*block, b""]))
 
 
 def summary_json(summary: Summary) -> bytes:

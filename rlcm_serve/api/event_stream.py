@@ -6,12 +6,14 @@ from collections.abc import AsyncGenerator, Mapping
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from rlcm_serve.json_lines import with_escaped_line_ends
+
 _LINE_END = "\n"
 
 
 def frame(data: str, event: str | None = None) -> bytes:
-    """One event as it is sent."""
-    return ServerSentEvent(data, event=event, sep=_LINE_END).encode()
+    """One event as it is sent; its data are JSON."""
+    return with_escaped_line_ends(ServerSentEvent(data, event=event, sep=_LINE_END).encode())
 
 
 def event_response(

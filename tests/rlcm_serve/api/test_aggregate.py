@@ -98,6 +98,14 @@ async def test_lines_in_and_out(client: httpx.AsyncClient) -> None:
     assert parsed(response.text) == [ResultBody.example(), {"summary": SummaryBody.example()}]
 
 
+async def test_unicodes_line_ends_in_a_text_end_no_line(client: httpx.AsyncClient) -> None:
+    names = ["p\u2028\u2029", "q\x85"]
+    rows = [{"problem_id": name, "answer": "1", "confidence": 0.5} for name in names]
+    async with client.stream("POST", "/aggregate", content=lines(rows), headers=LINES) as response:
+        *results, _ = [json.loads(line) async for line in response.aiter_lines()]
+    assert [result["problem_id"] for result in results] == names
+
+
 @pytest.mark.parametrize("size", [1, 2, 1000])
 async def test_a_byte_order_mark_is_passed_over(client: httpx.AsyncClient, size: int) -> None:
     array = json.dumps({"rollouts": ROWS}).encode()

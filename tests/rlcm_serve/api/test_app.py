@@ -233,6 +233,15 @@ async def test_a_stream_sends_tokens_if_asked_to(ready: Running) -> None:
     assert "".join(body["text"] for body in spoken[3:]) == r"It is \boxed{7}."
 
 
+async def test_unicodes_line_ends_in_a_text_end_no_line(one: Path) -> None:
+    own = "It is\u2028so\u2029and\x85so \\boxed{7}."
+    async with serving(Script(c_end=0.6, own=own), certificates=[one]) as running:
+        events = await events_of(running, stream_tokens=True)
+    assert events[-1][1]["text"] == own
+    said = [body["text"] for name, body in events if name == "token" and body["is_answer"]]
+    assert "".join(said) == own
+
+
 @pytest.mark.parametrize(
     ("fields", "detail"),
     [
