@@ -140,8 +140,8 @@ class OutOfTime(RlcmError):
 
     def __init__(self, seconds: float, no_guarantee_reason: str | None = None) -> None:
         super().__init__(
-            f"not answered within {seconds:g} s: lower n or max_tokens, or increase timeout_s as "
-            "far as the service allows"
+            f"not answered within {seconds:g} s: ask for fewer samples or a smaller thinking "
+            "budget, or increase timeout_s as far as the service allows"
         )
         self.seconds = seconds
         self.no_guarantee_reason = no_guarantee_reason

@@ -118,6 +118,7 @@ async def test_out_of_time(ready: Running) -> None:
         with pytest.raises(openai.InternalServerError, match="timeout_s") as caught:
             await client.chat.completions.create(**ASKED, extra_body={"timeout_s": 0.5})
     assert (caught.value.status_code, caught.value.code) == (504, "out_of_time")
+    assert "max_tokens" not in caught.value.message, "each interface calls its fields otherwise"
     assert ready.engine.aborted == 1
 
 
