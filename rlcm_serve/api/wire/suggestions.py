@@ -12,15 +12,41 @@ from rlcm_serve.suggestions import did_you_mean
 
 UNKNOWN = "unknown_field"
 """Type of the error of a field that no request has."""
-_OTHER_NAMES = dict.fromkeys(("question", "prompt", "query", "input", "text"), "problem")
-"""What other services call a field."""
+_LEAVE_OUT = "leave it out"
+_QUESTION = ("problem", "input", "messages")
+"""What our interfaces call the question; an interface that knows several means the first."""
+_OTHER_NAMES = dict.fromkeys(("question", "prompt", "query", "text", *_QUESTION), _QUESTION)
+"""What other services, or other interfaces, call a field."""
+_NOT_MISSPELT = frozenset(
+    (
+        "functions",
+        "include_reasoning",
+        "instructions",
+        "max_tool_calls",
+        "min_tokens",
+        "prompt_logprobs",
+        "reasoning_effort",
+        "return_token_ids",
+        "skip_special_tokens",
+        "stop",
+        "stop_token_ids",
+        "store",
+        "stream_options",
+        "truncate_prompt_tokens",
+        "truncation",
+        "web_search_options",
+    )
+)
+"""Fields of OpenAI's API and of vLLM's whose names are near to that of a field that means
+something else.
+"""
 
 
 def told(kind: Any, found: dict[str, Any]) -> dict[str, Any]:
     """The error as a caller should read it.
 
     Its place has no names of types, which pydantic puts into it. That of an unknown field names the
-    known one nearest to it.
+    known one nearest to it, unless that is not supported either.
 
     Args:
         kind: the type that a body was read as.
@@ -30,11 +56,22 @@ def told(kind: Any, found: dict[str, Any]) -> dict[str, Any]:
         return {**found, "loc": _walk(kind, found["loc"])[0]}
     *path, name = found["loc"]
     place, models = _walk(kind, path)
-    known = {field for model in models for field in model.model_fields}
-    meant = _OTHER_NAMES.get(name)
-    remedy = did_you_mean(meant if meant in known else str(name), known, "leave it out")
+    fields = [field for model in models for field in model.model_fields.items()]
+    known = {field for field, about in fields if _is_supported(about)}
+    remedy = _remedy(str(name), known)
     said = f"unknown field: {remedy}"
     return {**found, "type": UNKNOWN, "msg": said, "loc": (*place, name)}
+
+
+def _remedy(name: str, known: set[str]) -> str:
+    if name in _NOT_MISSPELT:
+        return _LEAVE_OUT
+    meant = next((one for one in _OTHER_NAMES.get(name, ()) if one in known), name)
+    return did_you_mean(meant, known, _LEAVE_OUT)
+
+
+def _is_supported(field: FieldInfo) -> bool:
+    return not (field.description or "").startswith("not supported")
 
 
 def _walk(

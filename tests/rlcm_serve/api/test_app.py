@@ -248,6 +248,7 @@ async def test_unicodes_line_ends_in_a_text_end_no_line(one: Path) -> None:
         ({"alpah": 0.1}, "alpah: unknown field: did you mean alpha?"),
         ({"max_token": 5}, "max_token: unknown field: did you mean max_tokens?"),
         ({"colour": 5}, "colour: unknown field: leave it out"),
+        ({"stop": "a"}, "stop: unknown field: leave it out"),
         (
             {"problem": None, "messages": [{"role": "user", "content": "7", "contnet": "8"}]},
             "messages[0].contnet: unknown field: did you mean content?",

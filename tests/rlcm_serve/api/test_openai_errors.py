@@ -15,7 +15,7 @@ from tests.rlcm_serve.api.openai_client import ASKED, client_of
 from tests.rlcm_serve.api.serving import Running, serving, starting
 from tests.rlcm_serve.scripted_engine import certificate
 
-PATH = "/v1/chat/completions"
+CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 
 
 @pytest.fixture
@@ -135,13 +135,44 @@ async def test_errors_of_the_framework_use_the_envelope(ready: Running) -> None:
     async with client_of(ready.app) as client:
         with pytest.raises(openai.NotFoundError, match="use /v1/chat/completions"):
             await client.completions.create(model="scripted", prompt="A dial shows 3.")
-    refused = await ready.client.get(PATH)
+    refused = await ready.client.get(CHAT)
     assert error_of(refused, 405)["code"] == "method_not_allowed"
     assert refused.headers["allow"] == "POST"
-    error_of(await ready.client.post(PATH, content="{}"), 415)
-    broken = await ready.client.post(PATH, content='{"model":', headers=json_type)
+    error_of(await ready.client.post(CHAT, content="{}"), 415)
+    broken = await ready.client.post(CHAT, content='{"model":', headers=json_type)
     assert "JSON" in error_of(broken, 400)["message"]
-    missing = error_of(await ready.client.post(PATH, json={"messages": []}), 400)
+    missing = error_of(await ready.client.post(CHAT, json={"messages": []}), 400)
     assert missing["param"] == "model"
-    large = await ready.client.post(PATH, content=b" " * (2**20 + 1), headers=json_type)
+    large = await ready.client.post(CHAT, content=b" " * (2**20 + 1), headers=json_type)
     assert error_of(large, 413)["code"] == "body_too_large"
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "message"),
+    [
+        (CHAT, {"tool_resources": {}}, "tool_resources: unknown field: leave it out"),
+        (CHAT, {"input": "7"}, "input: unknown field: did you mean messages?"),
+        (CHAT, {"stop_token_ids": [1]}, "stop_token_ids: unknown field: leave it out"),
+        (CHAT, {"max_token": 5}, "max_token: unknown field: did you mean max_tokens?"),
+        (
+            CHAT,
+            {"messages": [{"role": "user", "content": "7", "tool_call_id": "a"}]},
+            "messages[0].tool_call_id: unknown field: leave it out",
+        ),
+        (RESPONSES, {"stop": "a"}, "stop: unknown field: leave it out"),
+        (RESPONSES, {"logprobs": True}, "logprobs: unknown field: leave it out"),
+        (RESPONSES, {"reasoning_effort": "low"}, "reasoning_effort: unknown field: leave it out"),
+        (RESPONSES, {"messages": []}, "messages: unknown field: did you mean input?"),
+        (
+            RESPONSES,
+            {"max_tokens": 5},
+            "max_tokens: unknown field: did you mean max_output_tokens?",
+        ),
+    ],
+)
+async def test_no_field_is_suggested_that_would_be_refused(
+    ready: Running, path: str, fields: dict[str, Any], message: str
+) -> None:
+    asked = ASKED if path == CHAT else {"model": "scripted", "input": "7"}
+    error = error_of(await ready.client.post(path, json=asked | fields), 400)
+    assert error["message"] == message
