@@ -128,9 +128,9 @@ class BudgetAndFormat(Wire):
     has a guarantee only if a certificate was fitted for it.
     """
     response_format: ResponseFormat | None = Field(default=None, examples=[None])
-    """Form of the answer's text: `text`, `json_object`, or `json_schema` with a JSON schema. The
-    thinking stays free. A form that is not the certified one removes the guarantee, and the answer
-    is then the whole text.
+    """Form of the answer's text: `text`, `json_object`, or `json_schema` with a JSON schema. `text`
+    is the same as no form: a profile's schema still holds. The thinking stays free. A form that is
+    not the certified one removes the guarantee, and the answer is then the whole text.
     """
 
 

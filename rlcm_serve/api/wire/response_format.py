@@ -21,10 +21,10 @@ _EXAMPLE = {
 
 
 class TextFormat(Wire):
-    """Plain text: the model writes as it likes."""
+    """The same as no form: plain text, unless the profile has a schema."""
 
     type: Literal["text"] = Field(examples=["text"])
-    """Plain text."""
+    """No form: a profile's schema still holds."""
 
 
 class JsonObjectFormat(Wire):
@@ -74,7 +74,7 @@ FlatResponseFormat = Annotated[
 
 
 def schema_of(form: ResponseFormat | FlatResponseFormat | None) -> str | None:
-    """The JSON schema of a form, as canonical JSON; None for plain text.
+    """The JSON schema of a form, as canonical JSON; None if it asks for none.
 
     Raises:
         RequestRefused: the schema is too long, or has a number that JSON does not have.

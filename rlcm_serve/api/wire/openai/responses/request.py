@@ -39,9 +39,9 @@ class TextOptions(Wire):
     """Options of the answer's text."""
 
     format: FlatResponseFormat | None = Field(default=None, examples=[{"type": "text"}])
-    """Form of the text: `text`, `json_object`, or `json_schema` with a JSON schema. The thinking
-    stays free. A form that is not the certified one removes the guarantee, and the answer is then
-    the whole text.
+    """Form of the text: `text`, `json_object`, or `json_schema` with a JSON schema. `text` is the
+    same as no form: a profile's schema still holds. The thinking stays free. A form that is not the
+    certified one removes the guarantee, and the answer is then the whole text.
     """
     verbosity: Verbosity = None
 
