@@ -309,6 +309,20 @@ def test_what_is_read_stays_open_while_figures_are_renewed(known: Visitor) -> No
     expect(fold).to_be_focused()
 
 
+def test_what_to_do_follows_the_time_at_which_monitoring_last_looked(known: Visitor) -> None:
+    known.page.clock.install()
+    told = body(alarmed=False)
+    open_view(known, told)
+    todo = known.page.locator(".question.todo")
+    for behind, words in ((400.0, "for 6\u00a0min 40\u00a0s"), (460.0, "for 7\u00a0min 40\u00a0s")):
+        tell(known, "monitoring", told | {"behind_s": behind})
+        known.page.clock.fast_forward(21_000)
+        expect(todo).to_contain_text(f"no process has looked at new answers {words}")
+    tell(known, "monitoring", told)
+    known.page.clock.fast_forward(21_000)
+    expect(todo).not_to_contain_text("no process has looked")
+
+
 def test_only_the_list_of_answers_is_old_if_only_that_could_not_be_loaded(known: Visitor) -> None:
     known.page.clock.install()
     open_view(known, body(alarmed=False))

@@ -68,6 +68,8 @@ export function liveSections(api, beside, onStarted) {
     setText(audit, `${percent(body.audit.share)} of all answers are drawn at random for a label. ${intervalsHold(body)}`);
     risks.hidden = false;
     again.update(mayAdminister ? lost(body) : []);
+    const wanted = steps(body); // they depend on the time too
+    if (!todo.firstChild?.isEqualNode(wanted)) renew(todo, () => replace(todo, wanted));
     const next = JSON.stringify([body.certificates, body.events, body.audit, ...titles]);
     if (next === shape) return;
     shape = next;
@@ -80,7 +82,6 @@ export function liveSections(api, beside, onStarted) {
     renew(drift, () => replace(drift, driftSection(body.certificates)));
     renew(why, () => replace(why, reasons(body, titles.size)));
     renew(events, () => replace(events, eventDays(body.events)));
-    renew(todo, () => replace(todo, steps(body)));
   }
 
   /**
