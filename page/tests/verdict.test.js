@@ -53,9 +53,25 @@ test("an abstention says why there is no answer, and what it counts as", () => {
 
 test("an unfamiliar question that was thought about has the reason for which it was not answered", () => {
   const start = { guarantee: null, samples: 1, policy: { lambda_low: 0.4, lambda_high: 0.9, lambda_answer: 0.6 } };
-  const end = { ...solution, answer: null, abstained: true, guarantee: null, no_guarantee_code: "unfamiliar" };
+  const end = { ...solution, answer: null, abstained: true, guarantee: null, no_guarantee_code: "unfamiliar", familiarity: 0.002 };
   const thought = verdictOf(question, start, { ...end, exit: "low", samples: [{ answer: null, exit: "low", confidence: 0.2 }] });
   assert.match(thought.claim, /^The confidence stayed low.* It is also unlike the tested questions\./);
   const declined = verdictOf(question, start, { ...end, exit: null, samples: [{ answer: null, exit: "cancelled", confidence: null }] });
   assert.match(declined.claim, /so the model did not answer it/);
+});
+
+test("settings are not blamed for what may be the engine's difference", () => {
+  const none = verdictOf(question, { guarantee: null }, { ...solution, guarantee: null, no_guarantee_code: "not_covered" });
+  assert.match(none.claim, /^These settings, or this engine, differ from the tested ones/);
+});
+
+test("a question whose familiarity was not read is not said to be unlike the tested ones", () => {
+  const reason = "the engine did not read whether the question is like the calibration problems";
+  const unread = { ...solution, guarantee: null, no_guarantee_code: "unfamiliar", no_guarantee_reason: reason, familiarity: null };
+  const { state, claim } = verdictOf(question, { guarantee: null }, unread);
+  assert.deepEqual([state, claim], ["none", `The engine${reason.slice(10)}.`]);
+  const start = { guarantee: null, samples: 1, policy: { lambda_low: -1, lambda_high: 0.9 } };
+  const declined = { ...unread, answer: null, abstained: true, exit: null, samples: [{ answer: null, exit: "cancelled", confidence: null }] };
+  assert.match(verdictOf(question, start, declined).claim, /^The engine did not read/);
+  assert.equal(verdictOf(question, { guarantee: null }, { ...unread, familiarity: 0.002 }).state, "unfamiliar");
 });

@@ -3,6 +3,7 @@
 import { confidence, count, frequency, list, measured, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
 import { canStopHigh, canStopLow, endedUnread, mayAnswer, readingDecimals, smoothedOf } from "./rule.js";
+import { isUnlike } from "./trust-state.js";
 
 /**
  * @typedef {import("./run.js").Start} Start
@@ -27,13 +28,13 @@ export function explain(question, start, solution, read = []) {
   if (guarantee && guarantee.alpha_certified < guarantee.alpha_requested - 1e-9) {
     told.push(`The largest certified level below it is ${percent(guarantee.alpha_certified)}, so that level applied.`);
   }
-  const isUnfamiliar = start.no_guarantee_code === "unfamiliar";
-  if (policy && !guarantee && !isUnfamiliar) told.push(without(policy));
+  const unlike = isUnlike(solution);
+  if (policy && !guarantee && !unlike) told.push(without(policy));
   if (!policy) return [...told, "No stopping rule is certified for that risk, so the service abstained without thinking."];
   if (start.samples === 1 && solution.samples[0]) {
     told.push(...ofOne(policy, start.max_tokens, solution.samples[0], solution, read[0]));
   } else told.push(...ofMany(policy, start.max_tokens, solution));
-  if (isUnfamiliar) told.push("That confidence was not tested on questions like this one.");
+  if (unlike) told.push("That confidence was not tested on questions like this one.");
   return told;
 }
 

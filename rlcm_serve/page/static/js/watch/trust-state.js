@@ -33,12 +33,21 @@ export const LABELS = {
 /** @type {Record<string, (question: Question) => string>} */
 const UNCOVERED = {
   uncertified: () => "No certificate in use here covers these settings, so nothing is promised.",
-  not_covered: () => "These settings differ from the tested ones, so nothing is promised.",
+  not_covered: () => "These settings, or this engine, differ from the tested ones, so nothing is promised.",
   infeasible: ({ alpha }) => `A risk of ${percent(alpha)} could not be certified with this data, so the model thought to its end, and nothing is promised.`,
   unfamiliar: () => "The promise holds for questions like those it was tested on. This one does not look like them, so do not trust the answer, however confident the model is.",
   withdrawn: () => "The certificate for this question is no longer in use, or its promise was withdrawn. So nothing is promised for this answer.",
   asked_before: () => "The promise is for first asks, and this may not be one: it was asked before without an answer, is being answered right now, or the service cannot tell. Questions without an answer are harder than others.",
 };
+
+/**
+ * Whether a question was read to be unlike the tested ones. One that was not read has the same code.
+ *
+ * @param {{ no_guarantee_code?: string | null, familiarity?: number | null }} given
+ */
+export function isUnlike({ no_guarantee_code: code, familiarity }) {
+  return code === "unfamiliar" && typeof familiarity === "number";
+}
 
 /**
  * The state of an answered question.
@@ -47,9 +56,11 @@ const UNCOVERED = {
  * @param {Solution} solution
  * @returns {State}
  */
-export function stateOf({ n }, { abstained, guarantee, no_guarantee_code: code, confidence }) {
+export function stateOf({ n }, solution) {
+  const { abstained, guarantee, no_guarantee_code: code, confidence } = solution;
   if (abstained) return "abstained";
-  if (!guarantee) return code === "unfamiliar" || code === "withdrawn" ? code : "none";
+  if (isUnlike(solution)) return "unfamiliar";
+  if (!guarantee) return code === "withdrawn" ? code : "none";
   return isWeak(n, confidence) ? "weak" : "guaranteed";
 }
 
@@ -135,10 +146,11 @@ function claimOf(state, question, start, solution) {
 
 /**
  * @param {Question} question
- * @param {Pick<Solution, "no_guarantee_code" | "no_guarantee_reason">} given without a guarantee
+ * @param {Pick<Solution, "no_guarantee_code" | "no_guarantee_reason" | "familiarity">} given without a guarantee
  */
-function uncovered(question, { no_guarantee_code: code, no_guarantee_reason: reason }) {
-  const words = UNCOVERED[code ?? ""];
+function uncovered(question, given) {
+  const { no_guarantee_code: code, no_guarantee_reason: reason } = given;
+  const words = code === "unfamiliar" && !isUnlike(given) ? null : UNCOVERED[code ?? ""];
   return words ? words(question) : sentence(reason || "nothing is promised for this answer");
 }
 
@@ -151,10 +163,11 @@ function weakWords(share) {
  * @param {Start} start
  * @param {Solution} solution
  */
-function whyAbstained({ policy, samples: n }, { no_guarantee_code: code, samples, exit }) {
-  if (code !== "unfamiliar") return becauseOf(policy, n, samples, exit);
-  if (exit === null && samples.every((one) => one.exit === "cancelled")) return abstainedBecause("unfamiliar");
-  return `${becauseOf(policy, n, samples, exit)} It is also unlike the tested questions.`;
+function whyAbstained({ policy, samples: n }, solution) {
+  const { no_guarantee_code: code, samples, exit } = solution;
+  const unlike = isUnlike(solution);
+  if (code === "unfamiliar" && exit === null && samples.every((one) => one.exit === "cancelled")) return abstainedBecause(unlike ? "unfamiliar" : "unread");
+  return `${becauseOf(policy, n, samples, exit)}${unlike ? " It is also unlike the tested questions." : ""}`;
 }
 
 /**
@@ -175,10 +188,11 @@ function becauseOf(policy, n, samples, exit) {
   return abstainedBecause(exit === "low" ? "low" : "natural");
 }
 
-/** @param {"unfamiliar" | "infeasible" | "unreadable" | "blind" | "vote" | "samples" | "low" | "natural"} why */
+/** @param {"unfamiliar" | "unread" | "infeasible" | "unreadable" | "blind" | "vote" | "samples" | "low" | "natural"} why */
 function abstainedBecause(why) {
   return {
     unfamiliar: "The question is unlike the tested ones, so the model did not answer it.",
+    unread: "The engine did not read whether the question is like the tested ones, so the model did not answer it.",
     infeasible: "That risk could not be certified with this data, so the model did not think at all.",
     unreadable: "The model ended, but no answer could be read in what it wrote.",
     blind: "The model ended, but its confidence could not be read, so the service abstains instead of guessing.",
