@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { certificateFor, certificateOf, certifiedSamples, kindsFor, servedLevel, usualTokens } from "../../rlcm_serve/page/static/js/ask/levels.js";
+import { alphaNote } from "../../rlcm_serve/page/static/js/ask/form.js";
+import { certificateFor, certificateOf, certifiedSamples, isGiven, kindsFor, servedLevel, usualTokens } from "../../rlcm_serve/page/static/js/ask/levels.js";
 import { DEFAULTS, fragmentOf, questionOf, requestOf } from "../../rlcm_serve/page/static/js/ask/question.js";
 import { parseFragment, writeFragment } from "../../rlcm_serve/page/static/js/fragment.js";
 
@@ -46,13 +47,6 @@ test("a certificate serves its own procedure, and of one sample any vote", () =>
   assert.equal(certificateFor(all, { risk: "selective", n: 1, vote: "majority" }), all[0]);
   assert.equal(certificateFor(all, { risk: "regret", n: 1, vote: "confidence" }), undefined);
   assert.deepEqual(certifiedSamples(all, { risk: "selective", vote: "confidence" }), [1, 4]);
-});
-
-test("a certificate whose guarantee this engine voids serves nothing", () => {
-  const all = [certificate({ n: 1 }, [0.1], { voided: "dtype is float16", kind: { name: null, certified: ["algebra"], pooled: [] } })];
-  assert.equal(certificateFor(all, { risk: "selective", n: 1, vote: "confidence" }), undefined);
-  assert.deepEqual(certifiedSamples(all, { risk: "selective", vote: "confidence" }), []);
-  assert.deepEqual(kindsFor(all, "selective"), []);
 });
 
 test("a certificate for another thinking budget than the page's questions have is for none of them", () => {
@@ -114,4 +108,22 @@ test("a pointwise promise does not fall through to another level", () => {
   const one = certificate({ n: 1 }, [0.05, 0.2], { promise: "pointwise" });
   assert.equal(servedLevel(one, 0.15), undefined);
   assert.equal(servedLevel(one, 0.2)?.alpha, 0.2);
+});
+
+test("what was withdrawn, or the engine voids, is marked as certified nowhere", () => {
+  const asked = { risk: "selective", vote: "confidence" };
+  for (const why of [{ withdrawn: "risk alarm" }, { voided: "dtype is float16" }]) {
+    const all = [certificate({ n: 1 }, [0.1], why), certificate({ n: 4 }, [0.1], { id: "d" })];
+    assert.equal(certificateFor(all, { ...asked, n: 1 }), all[0], "it says why nothing is promised");
+    assert.deepEqual(certifiedSamples(all, asked), [4]);
+    assert.deepEqual(all.map(isGiven), [false, true]);
+  }
+  assert.equal(isGiven(undefined), false);
+});
+
+test("the form says why settings with a certificate have no guarantee", () => {
+  const asked = { ...DEFAULTS, n: 1 };
+  assert.match(alphaNote(asked, undefined), /^These settings are not certified/);
+  assert.match(alphaNote(asked, certificate({ n: 1 }, [0.1], { voided: "dtype is float16" })), /^This engine does not give the promise for these settings/);
+  assert.match(alphaNote(asked, certificate({ n: 1 }, [0.1], { withdrawn: "risk alarm" })), /withdrawn after an alarm/);
 });

@@ -266,6 +266,7 @@ def test_a_withdrawn_promise_is_shown_as_one_before_anybody_asks(known: Visitor)
     form = known.page.locator(".ask-form")
     expect(form).to_contain_text("was withdrawn after an alarm, so the answer has no guarantee")
     expect(form.locator(".ask-certified")).to_be_hidden()
+    expect(form.locator(".tick")).to_have_count(0)
     known.inspect("ask-withdrawn")
 
 

@@ -4,7 +4,7 @@ import { h, replace, setText, uniqueId } from "../dom.js";
 import { count, frequency, list, measured, percent } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { RISKS } from "../risks.js";
-import { certificateFor, certifiedLevels, certifiedSamples, kindsFor, servedLevel } from "./levels.js";
+import { certificateFor, certifiedLevels, certifiedSamples, isGiven, kindsFor, servedLevel } from "./levels.js";
 import { DEFAULTS, MOST_SAMPLES } from "./question.js";
 import { slider, stopsAt } from "./slider.js";
 
@@ -139,10 +139,11 @@ export function askForm(onAsk, onEdit, picker) {
     const certificate = certificateFor(certificates ?? [], now, budget);
     const levels = certifiedLevels(certificate).map((one) => one.alpha);
     const samples = certifiedSamples(certificates ?? [], now, budget);
-    certified.hidden = Boolean(certificate?.withdrawn);
+    const named = isGiven(certificate) ? levels : [];
+    certified.hidden = certificate !== undefined && !isGiven(certificate);
     // As in the demo: every stop is a level that can be kept, and stands where it stood there.
-    alpha.set(stopsAt([...(levels.length ? levels : ALPHAS), now.alpha], levels, (value) => percent(value)), now.alpha, certificates ? alphaNote(now, certificate) : meaningOf(now));
-    n.set(stopsAt([...SAMPLES, now.n], samples, String), now.n, samplesNote(now, certificates && !certificate?.withdrawn ? samples : null));
+    alpha.set(stopsAt([...(levels.length ? levels : ALPHAS), now.alpha], named, (value) => percent(value)), now.alpha, certificates ? alphaNote(now, certificate) : meaningOf(now));
+    n.set(stopsAt([...SAMPLES, now.n], samples, String), now.n, samplesNote(now, certificates && !certified.hidden ? samples : null));
   }
 
   function read() {
@@ -185,10 +186,11 @@ function meaningOf({ alpha, risk, kind }, certificate) {
  * @param {Question} question
  * @param {Certificate | undefined} certificate
  */
-function alphaNote(question, certificate) {
+export function alphaNote(question, certificate) {
   const { alpha, on_infeasible } = question;
   const meaning = meaningOf(question, certificate);
   if (!certificate) return "These settings are not certified, so the answer has no guarantee.";
+  if (certificate.voided) return "This engine does not give the promise for these settings, so the answer has no guarantee.";
   if (certificate.withdrawn) return "The promise for these settings was withdrawn after an alarm, so the answer has no guarantee.";
   const levels = certifiedLevels(certificate).map((one) => percent(one.alpha));
   const served = servedLevel(certificate, alpha);

@@ -1,7 +1,7 @@
 /** The list of certificates. It is read again whenever it may have changed: an alarm withdraws a promise at any time. */
 
 import { answers } from "../engine.js";
-import { certificateFor, certificateOf } from "./levels.js";
+import { certificateFor, certificateOf, isGiven } from "./levels.js";
 
 /**
  * @typedef {import("./levels.js").Certificate} Certificate
@@ -11,7 +11,7 @@ import { certificateFor, certificateOf } from "./levels.js";
  *
  * @typedef {object} Known
  * @property {() => Certificate[]} all as last read
- * @property {(question: import("./question.js").Question) => boolean} covers whether one of them covers a question
+ * @property {(question: import("./question.js").Question) => boolean} covers whether a question has the guarantee of one
  * @property {() => Promise<void>} learn reads them; without an answer, what is known stays
  * @property {() => Promise<void>} refresh the same, if the engine can say which are active
  * @property {(run: { start: Promised, solution: Promised }) => Promise<void>} after an answer, which may
@@ -50,7 +50,7 @@ export function knownCertificates(api, engine, onRead) {
 
   return {
     all: () => certificates,
-    covers: (question) => certificateFor(certificates, question, budget) !== undefined,
+    covers: (question) => isGiven(certificateFor(certificates, question, budget)),
     learn,
     async refresh() {
       if (answers(engine.now())) await learn();

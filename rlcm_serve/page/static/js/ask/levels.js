@@ -31,14 +31,23 @@
 const DEFAULT_PROFILE = "default";
 
 /**
- * Whether a certificate covers questions of this page with this risk, of one kind or of all. After a withdrawal it
- * does too: the page says then why there is no guarantee.
+ * Whether a certificate covers questions of this page with this risk, of one kind or of all. One that is withdrawn or
+ * voided does too: the page says then why there is no guarantee.
  *
  * @param {Certificate} certificate
  * @param {string} risk
  */
 function serves(certificate, risk) {
-  return certificate.active && !certificate.voided && certificate.risk === risk && certificate.profiles.includes(DEFAULT_PROFILE);
+  return certificate.active && certificate.risk === risk && certificate.profiles.includes(DEFAULT_PROFILE);
+}
+
+/**
+ * Whether answers may have a certificate's guarantee.
+ *
+ * @param {Certificate | undefined} certificate
+ */
+export function isGiven(certificate) {
+  return certificate !== undefined && !certificate.voided && !certificate.withdrawn;
 }
 
 /**
@@ -104,7 +113,7 @@ export function certifiedLevels(certificate) {
 }
 
 /**
- * Numbers of samples with an active certificate.
+ * Numbers of samples with an active certificate whose guarantee is given.
  *
  * @param {Certificate[]} certificates
  * @param {Pick<Question, "risk" | "vote" | "kind">} question
@@ -113,7 +122,8 @@ export function certifiedLevels(certificate) {
  */
 export function certifiedSamples(certificates, { risk, vote, kind }, budget = null) {
   const numbers = [...new Set(certificates.map((one) => one.procedure.n))];
-  return numbers.filter((n) => certifiedLevels(certificateFor(certificates, { risk, n, vote, kind }, budget)).length).sort((a, b) => a - b);
+  const found = (/** @type {number} */ n) => certificateFor(certificates, { risk, n, vote, kind }, budget);
+  return numbers.filter((n) => isGiven(found(n)) && certifiedLevels(found(n)).length).sort((a, b) => a - b);
 }
 
 /**
