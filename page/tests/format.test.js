@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { atMost, clock, confidence, count, decimalsOf, duration, frequency, list, measured, mostOf, percent, sentence, threshold, within } from "../../rlcm_serve/page/static/js/format.js";
+import { allBut, atMost, clock, confidence, count, decimalsOf, duration, frequency, list, measured, mostOf, percent, sentence, threshold, within } from "../../rlcm_serve/page/static/js/format.js";
 
 test("a share never rounds to none or all of it", () => {
   assert.equal(percent(0.1), "10%");
@@ -61,6 +61,24 @@ test("a reading has the decimals of the thresholds beside it, so that its side i
   assert.equal(decimalsOf([]), 2);
   assert.equal(confidence(0.985, decimalsOf([0.9839])), "0.9850");
   assert.equal(confidence(0.98389, decimalsOf([0.9839])), "0.9838");
+});
+
+test("a share that was chosen is written as it was chosen, and as statements write it", () => {
+  assert.deepEqual([0.12344, 0.07, 0.3, 0.0333333333, 1 / 12].map(percent), ["12.344%", "7%", "30%", "3.33333%", "8.33333%"]);
+  assert.deepEqual([0.9999999, 1 - 1e-16, 1].map(percent), ["99.99999%", "99.99999999999999%", "100%"]);
+});
+
+test("the probability that a calibration failed is rounded up, and what it leaves down", () => {
+  assert.deepEqual([0.1, 0.1 / 12, 0.05, 0.0001, 0].map(atMost), ["10%", "0.834%", "5%", "0.01%", "0%"]);
+  assert.deepEqual([0.1, 0.1 / 12, 0.05, 0.0001, 0].map(allBut), ["90%", "99.166%", "95%", "99.99%", "100%"]);
+});
+
+test("a frequency is neither none nor less than the risk", () => {
+  assert.deepEqual([0.00003, 0.12344, 0.0123456, 0.95, 2e-11].map(frequency), ["3 of 100,000", "124 of 1,000", "124 of 10,000", "95 of 100", "1 of 50,000,000,000"]);
+  for (let share = 0.0001; share < 1; share += 0.000937) {
+    const [of, base] = frequency(share).replaceAll(",", "").split(" of ").map(Number);
+    assert.ok(of / base >= share - 1e-9 && of / base < 1.01 * share, frequency(share));
+  }
 });
 
 test("a risk is a frequency", () => {

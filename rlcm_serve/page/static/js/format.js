@@ -14,13 +14,14 @@ export function number(value, decimals = 0) {
 }
 
 /**
- * A share that somebody chose, as it was chosen: α, δ, a setting, a tick. 0.1 -> "10%", 0.025 -> "2.5%",
- * 0.00004 -> "0.004%".
+ * A share that somebody chose, as it was chosen and as statements write it, with up to six digits: α, a setting, a
+ * tick. 0.1 -> "10%", 0.12344 -> "12.344%", 0.00004 -> "0.004%". What would round to 100% has more digits.
  *
  * @param {number} share in [0, 1]
  */
 export function percent(share) {
-  return `${number(share * 100, decimals(share, 2, 12))}%`;
+  const digits = [6, 12, 15].find((some) => share >= 1 || Number((share * 100).toPrecision(some)) < 100) ?? 17;
+  return `${number(Number((share * 100).toPrecision(digits)), 20)}%`;
 }
 
 /**
@@ -30,11 +31,27 @@ export function percent(share) {
  * @param {number} share in [0, 1]
  */
 export function atMost(share) {
-  if (share <= 0) return "0%";
+  const { value, decimals } = roundedUp(share);
+  return `${number(value, decimals)}%`;
+}
+
+/**
+ * What such a bound leaves of all, rounded down with as many decimals: 0.1 -> "90%", 0.1 / 12 -> "99.166%".
+ *
+ * @param {number} share in [0, 1]
+ */
+export function allBut(share) {
+  const { value, decimals } = roundedUp(share);
+  return `${number(100 - value, decimals)}%`;
+}
+
+/** @param {number} share @returns {{ value: number, decimals: number }} in percent, rounded up at the third digit */
+function roundedUp(share) {
+  if (share <= 0) return { value: 0, decimals: 0 };
   const exact = Number((share * 100).toPrecision(12));
   const decimals = Math.max(0, 2 - Math.floor(Math.log10(exact)));
   const scale = 10 ** decimals;
-  return `${number(Math.ceil(Number((exact * scale).toPrecision(12))) / scale, decimals)}%`;
+  return { value: Math.ceil(Number((exact * scale).toPrecision(12))) / scale, decimals };
 }
 
 /**
@@ -46,21 +63,9 @@ export function atMost(share) {
  */
 export function measured(share) {
   if (share <= 0 || share >= 1) return `${whole.format(share * 100)}%`;
-  return `${(share * 100).toFixed(decimals(share, 1, 4))}%`;
-}
-
-/**
- * How many decimals a percentage needs to be neither 0 nor 100 if the share is neither.
- *
- * @param {number} share
- * @param {number} least
- * @param {number} most
- */
-function decimals(share, least, most) {
-  if (share <= 0 || share >= 1) return least;
-  let digits = least;
-  while (digits < most && [0, 100].includes(Number((share * 100).toFixed(digits)))) digits += 1;
-  return digits;
+  let decimals = 1;
+  while (decimals < 4 && [0, 100].includes(Number((share * 100).toFixed(decimals)))) decimals += 1;
+  return `${(share * 100).toFixed(decimals)}%`;
 }
 
 /**
@@ -147,19 +152,18 @@ export function decimalsOf(thresholds) {
 }
 
 /**
- * A risk as a frequency: 0.1 -> "1 of 10", 0.05 -> "1 of 20", 0.3 -> "3 of 10", 0.175 -> "175 of 1,000".
+ * A risk as a frequency: 0.1 -> "1 of 10", 0.05 -> "1 of 20", 0.3 -> "3 of 10", 0.175 -> "175 of 1,000". One that is
+ * no round number is rounded up at the third digit: 0.12344 -> "124 of 1,000".
  *
  * @param {number} share in (0, 1)
  */
 export function frequency(share) {
   const inverse = 1 / share;
   if (Math.abs(inverse - Math.round(inverse)) < 1e-9) return `1 of ${whole.format(inverse)}`;
-  for (const base of [10, 100, 1000]) {
-    if (Math.abs(share * base - Math.round(share * base)) < 1e-9) {
-      return `${whole.format(share * base)} of ${whole.format(base)}`;
-    }
-  }
-  return `${number(share * 100, 2)} of 100`;
+  const isWhole = (/** @type {number} */ value) => Math.abs(value - Math.round(value)) <= 1e-9 * value;
+  let base = 10;
+  while (share * base < 100 && !isWhole(share * base)) base *= 10;
+  return `${whole.format(Math.ceil(share * base * (1 - 1e-9)))} of ${whole.format(base)}`;
 }
 
 /** Whether a frequency is of one, as in "1 of 10". @param {string} often */

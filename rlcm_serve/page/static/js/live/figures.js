@@ -1,6 +1,6 @@
 /** What `GET /monitoring` says, and how it is put into words. */
 
-import { count, duration, list, measured, number, percent } from "../format.js";
+import { allBut, count, duration, list, measured, number, percent } from "../format.js";
 
 /**
  * @typedef {{ audited: number, waiting: number, expired: number, right: number, wrong: number,
@@ -126,8 +126,7 @@ function unknown(why) {
  * @param {Monitoring} body
  */
 export function intervalsHold({ certificates }) {
-  const least = Math.min(...certificates.map(({ delta }) => 1 - delta));
-  const sure = Number.isFinite(least) ? ` with probability at least ${percent(least)}` : "";
+  const sure = certificates.length ? ` with probability at least ${allBut(Math.max(...certificates.map(({ delta }) => delta)))}` : "";
   return `Beside each live risk stands its interval. The intervals of a certificate all hold${sure}, however often you look.`;
 }
 

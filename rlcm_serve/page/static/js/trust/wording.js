@@ -153,7 +153,7 @@ export function surenessOf(report) {
       ? "It holds for one α that is chosen before looking at any result."
       : "It holds for all levels of α at once, so you may choose α after looking at results.";
   return (
-    `The calibration problems are a random sample, and a sample can mislead. δ (delta) is the probability of that, here at most ${percent(delta)}: ` +
+    `The calibration problems are a random sample, and a sample can mislead. δ (delta) is the probability of that, here at most ${atMost(delta)}: ` +
     `${mostOf(delta, 100)} such calibrations break their promise.${kinds} ${together} ` +
     "It does not hold for a question that is asked again because it was not answered."
   );

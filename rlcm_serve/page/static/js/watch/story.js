@@ -1,7 +1,7 @@
 /** What α did to a question, what it cost, and what the promise means: below the curves. */
 
 import { h, svg } from "../dom.js";
-import { count, measured, mostOf, number, percent, sentence, tokens } from "../format.js";
+import { allBut, atMost, count, measured, mostOf, number, percent, sentence, tokens } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { generatedOf } from "../generated.js";
 import { VERIFIED } from "../verified.js";
@@ -44,7 +44,6 @@ export function story(question, { start, solution, samples }) {
  * @param {Guarantee} guarantee
  */
 function sureness({ delta, promise, verified, certificate, alpha_certified: alpha }) {
-  const kept = percent(1 - delta);
   const chosen = promise === "pointwise" ? " It assumes that α was chosen before looking at any result." : "";
   return h(
     "div",
@@ -54,7 +53,7 @@ function sureness({ delta, promise, verified, certificate, alpha_certified: alph
     h(
       "p",
       null,
-      `The rule was chosen by a test on questions with known answers. Such a test can be unlucky: if it were repeated with fresh questions, at least ${kept} of the rules would keep their promise, and at most ${percent(delta)} would not.${chosen}`,
+      `The rule was chosen by a test on questions with known answers. Such a test can be unlucky: if it were repeated with fresh questions, at least ${allBut(delta)} of the rules would keep their promise, and at most ${atMost(delta)} would not.${chosen}`,
     ),
     h("p", { class: "hint" }, `${VERIFIED[verified]} `, h("a", { href: writeFragment("trust", { id: certificate, alpha }) }, `Certificate ${certificate}`)),
   );
