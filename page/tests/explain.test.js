@@ -41,6 +41,12 @@ test("a reading is held against its threshold as it was read, not as it is writt
   assert.match(plain(explain(question, needs, below)), /a confidence of 0\.704\. An answer needs 0\.705, so the service abstains instead of guessing/);
 });
 
+test("a reading that missed its threshold by little is not written like it", () => {
+  const needs = { ...start, policy: { ...policy, lambda_answer: 0.65004 } };
+  const below = solution([sample("natural", 492, { answer: null, confidence: 0.65001 })], abstention);
+  assert.match(plain(explain(question, needs, below)), /a confidence of 0\.65001\. An answer needs 0\.65004, so/);
+});
+
 test("with smoothing the smoothed confidence is told, which the rule compares", () => {
   const smooth = { ...start, policy: { ...policy, smoothing: 0.5 } };
   const read = [{ readings: [0.4, 0.72], finalRead: true }];

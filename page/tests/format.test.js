@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { allBut, atMost, clock, confidence, count, decimalsOf, duration, frequency, list, measured, mostOf, percent, sentence, threshold, within } from "../../rlcm_serve/page/static/js/format.js";
+import { allBut, atMost, beside, clock, confidence, count, decimalsOf, duration, frequency, list, measured, mostOf, percent, sentence, threshold, within } from "../../rlcm_serve/page/static/js/format.js";
 
 test("a share never rounds to none or all of it", () => {
   assert.equal(percent(0.1), "10%");
@@ -61,6 +61,16 @@ test("a reading has the decimals of the thresholds beside it, so that its side i
   assert.equal(decimalsOf([]), 2);
   assert.equal(confidence(0.985, decimalsOf([0.9839])), "0.9850");
   assert.equal(confidence(0.98389, decimalsOf([0.9839])), "0.9838");
+});
+
+test("a reading that missed a threshold is not written like it", () => {
+  assert.deepEqual(beside(0.64, 0.65), ["0.64", "0.65"]);
+  assert.deepEqual(beside(0.65001, 0.65004), ["0.65001", "0.65004"]);
+  assert.deepEqual(beside(0.90021, 0.900249511, 4), ["0.90021", "0.90024"]);
+  assert.deepEqual(beside(0.90021, 0.900249511), ["0.90", "0.9002"]);
+  assert.deepEqual(beside(0.7, 0.65, 4), ["0.7000", "0.65"]);
+  assert.deepEqual(beside(0.65, 0.65), ["0.65", "0.65"]);
+  assert.deepEqual(beside(0.6499999999, 0.65), ["0.64", "0.65"]);
 });
 
 test("a share that was chosen is written as it was chosen, and as statements write it", () => {

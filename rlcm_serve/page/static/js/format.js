@@ -132,6 +132,23 @@ export function threshold(value) {
 }
 
 /**
+ * A reading and a threshold in one sentence. If it missed that, both have as many decimals as show so, up to nine:
+ * (0.64, 0.65) -> ["0.64", "0.65"], (0.65001, 0.65004) -> ["0.65001", "0.65004"].
+ *
+ * @param {number} reading
+ * @param {number} value of the threshold
+ * @param {number} [decimals] of the reading at least
+ * @returns {[string, string]}
+ */
+export function beside(reading, value, decimals = 2) {
+  const [read, needed] = [confidence(reading, decimals), threshold(value)];
+  if (!(reading < value) || Number(read) < Number(needed)) return [read, needed];
+  let most = decimals;
+  while (most < 9 && confidence(reading, most) === confidence(value, most)) most += 1;
+  return [confidence(reading, most), confidence(value, most)];
+}
+
+/**
  * As many decimals as leave two significant digits of the distance to 0 or 1, from four to nine.
  *
  * @param {number} value

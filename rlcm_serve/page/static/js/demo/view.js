@@ -1,7 +1,7 @@
 /** The demo: drag α, and see on recorded questions where the model stops, and what comes of it. */
 
 import { h, replace, setText } from "../dom.js";
-import { confidence, frequency, isOne, measured, number, percent, threshold, tokens } from "../format.js";
+import { beside, confidence, frequency, isOne, measured, number, percent, tokens } from "../format.js";
 import { slider } from "../ask/slider.js";
 import { answersAtEnd, canStopHigh, smoothedOf } from "../watch/rule.js";
 import { chart } from "./chart.js";
@@ -175,8 +175,9 @@ function ending(recorded, policy, { stop, exit, outcome }) {
     const then = policy.answer_on_low ? SAID[outcome] : "It abstains.";
     return `Unsure for ${tokens(policy.patience ?? 0)}: it stops after ${here} of ${tokens(whole)}. ${then}`;
   }
-  const most = confidence(Math.max(...read.slice(0, -1), 0));
-  const never = `${canStopHigh(policy) ? `It reaches ${most}, not the ${threshold(policy.lambda_high)} to stop: it` : "It"} thinks all ${tokens(whole)}.`;
+  const [most, reached] = beside(Math.max(...read.slice(0, -1), 0), policy.lambda_high);
+  const never = `${canStopHigh(policy) ? `It reaches ${most}, not the ${reached} to stop: it` : "It"} thinks all ${tokens(whole)}.`;
   if (answersAtEnd(policy, readings)) return `${never} ${SAID[outcome]}`;
-  return `${never} Its last confidence, ${was}, is below ${threshold(policy.lambda_answer ?? 0)}: it abstains. ${WOULD[outcomeAt(recorded, stop)]}`;
+  const [last, needed] = beside(read[stop] ?? 0, policy.lambda_answer ?? 0);
+  return `${never} Its last confidence, ${last}, is below ${needed}: it abstains. ${WOULD[outcomeAt(recorded, stop)]}`;
 }

@@ -1,7 +1,7 @@
 /** One certificate, whole: its promise with the evidence first, then what else there is to know. */
 
 import { h, replace } from "../dom.js";
-import { measured, number, percent, tokens } from "../format.js";
+import { measured, number, percent, threshold, tokens } from "../format.js";
 import { fingerprintTable } from "./fingerprint.js";
 import { guaranteeSection, meaningSection } from "./guarantee.js";
 import { pValueMap } from "./pvalue-map.js";
@@ -116,9 +116,9 @@ function coverage({ covers, does_not_cover: outside, verified, smallest_certifia
 function heldWords(settings) {
   const { patience, lambda_answer: answer, lambda_vote: vote, lambda_stop: lead, smoothing, low_rise: rise, low_shift: shift } = /** @type {Record<string, number>} */ (settings);
   const parts = [
-    rise && `a threshold λ1 that rises by ${number(rise, 4)}, half of it by ${tokens(shift ?? 0)}`,
+    rise && `a threshold λ1 that rises by ${threshold(rise)}, half of it by ${tokens(shift ?? 0)}`,
     patience && `a patience of ${number(patience)} tokens`,
-    answer && `the answer threshold λa ${number(answer, 4)}`,
+    answer && `the answer threshold λa ${threshold(answer)}`,
     vote && `at least ${percent(vote)} of the vote for the winner`,
     lead && `a vote that ends at a lead of ${percent(lead)}`,
     smoothing && `smoothing ${number(smoothing, 2)}`,

@@ -1,6 +1,6 @@
 /** What α did to a question, in plain words. */
 
-import { confidence, count, frequency, list, measured, number, percent, threshold, tokens } from "../format.js";
+import { beside, count, frequency, list, measured, number, percent, threshold, tokens } from "../format.js";
 import { RISKS } from "../risks.js";
 import { canStopHigh, canStopLow, endedUnread, mayAnswer, readingDecimals, smoothedOf } from "./rule.js";
 import { isUnlike } from "./trust-state.js";
@@ -101,10 +101,11 @@ function lastWord(policy, last, abstained) {
   const unread = last === null || Number.isNaN(last);
   if (!abstained && (!least || unread)) return ", and answered";
   if (unread) return ", but its confidence could not be read, so the service abstains instead of guessing";
-  const read = `${policy.smoothing ? "smoothed " : ""}confidence of ${confidence(last, readingDecimals(policy))}`;
-  if (!abstained) return `, with a ${read}, and an answer needs ${threshold(least)}`;
+  const [shown, needed] = beside(last, least, readingDecimals(policy));
+  const read = `${policy.smoothing ? "smoothed " : ""}confidence of ${shown}`;
+  if (!abstained) return `, with a ${read}, and an answer needs ${needed}`;
   return last < least
-    ? `, with a ${read}. An answer needs ${threshold(least)}, so the service abstains instead of guessing`
+    ? `, with a ${read}. An answer needs ${needed}, so the service abstains instead of guessing`
     : ", but its answer could not be read";
 }
 
