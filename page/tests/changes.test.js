@@ -59,3 +59,19 @@ test("figures of test problems are compared with none of calibration problems", 
   for (const level of other.levels) level.calibration = null;
   assert.ok(!changesOf(one, other, 0.1).some((words) => words.includes("measured risk")));
 });
+
+test("δ is that of the whole calibration, as on the page of one certificate", () => {
+  const kind = (delta) => ({ by: "topic", name: null, certified: [], pooled: [], delta });
+  const [one, other] = [report("selective-1", { delta: 0.05, kind: kind(0.1) }), report("selective-1", { delta: 0.025, kind: kind(0.1) })];
+  assert.doesNotMatch(changesOf(one, other, 0.1).join(" "), /may have failed/);
+  const third = report("selective-1", { delta: 0.05, kind: kind(0.1 / 12) });
+  assert.match(changesOf(one, third, 0.1).join(" "), /may have failed with probability 10% for A and 0\.834% for B/);
+});
+
+test("what the risk averages over, and what else is bounded, are said where they differ", () => {
+  const [one, other] = [report("selective-1", { average: "problems", joint: null }), report("selective-1", { average: "groups", joint: { delta: 0.1, bounds: [], next: null } })];
+  const said = changesOf(one, other, 0.1).join(" ");
+  assert.match(said, /A counts every question equally, B every group of questions\./);
+  assert.match(said, /Only B also bounds other shares or counts of questions, at once with its levels\./);
+  assert.match(changesOf(other, one, 0.1).join(" "), /A counts every group of questions equally, B every question\. .*Only A also/);
+});

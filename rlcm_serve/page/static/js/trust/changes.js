@@ -1,8 +1,8 @@
 /** What differs between two certificates, in sentences. */
 
-import { count, list, measured, number, percent, threshold, within } from "../format.js";
+import { atMost, count, list, measured, number, percent, threshold, within } from "../format.js";
 import { partName } from "./fingerprint.js";
-import { kindWords, riskWording, samplesWords } from "./wording.js";
+import { kindWords, riskWording, samplesWords, wholeDelta } from "./wording.js";
 
 /** @typedef {import("./report-data.js").ReportData} ReportData */
 /** @typedef {import("./report-data.js").Level} Level */
@@ -37,8 +37,10 @@ function promiseChanges(a, b) {
   if (a.risk !== b.risk) said.push(`They promise different things. A bounds ${riskWording(a.risk).counts}; B bounds ${riskWording(b.risk).counts}.`);
   if (kindWords(a) !== kindWords(b)) said.push(`A is for ${kindOf(a)}, B for ${kindOf(b)}.`);
   if (a.n !== b.n || a.vote !== b.vote) said.push(`A answers with ${samplesWords(a)}, B with ${samplesWords(b)}.`);
-  if (a.delta !== b.delta) said.push(`The calibration may have failed with probability ${percent(a.delta)} for A and ${percent(b.delta)} for B (δ).`);
+  if (a.average !== b.average) said.push(a.average === "groups" ? "A counts every group of questions equally, B every question." : "A counts every question equally, B every group of questions.");
+  if (wholeDelta(a) !== wholeDelta(b)) said.push(`The calibration may have failed with probability ${atMost(wholeDelta(a))} for A and ${atMost(wholeDelta(b))} for B (δ).`);
   if (a.promise !== b.promise) said.push(`${a.promise === "pointwise" ? "A" : "B"} is for one α that was chosen beforehand; ${a.promise === "pointwise" ? "B" : "A"} for all its levels at once.`);
+  if (!a.joint !== !b.joint) said.push(`Only ${a.joint ? "A" : "B"} also bounds other shares or counts of questions, at once with its levels.`);
   return said;
 }
 

@@ -142,11 +142,20 @@ export function whyNot({ alpha, reason }) {
 }
 
 /**
+ * The probability that anything fails which a certificate's calibration promised, and not its part alone.
+ *
+ * @param {Pick<ReportData, "kind" | "joint" | "delta">} report
+ */
+export function wholeDelta({ kind, joint, delta }) {
+  return kind?.delta ?? joint?.delta ?? delta;
+}
+
+/**
  * @param {ReportData} report
  * @returns {string} how sure the promise is
  */
 export function surenessOf(report) {
-  const delta = report.kind?.delta ?? report.joint?.delta ?? report.delta;
+  const delta = wholeDelta(report);
   const kinds = report.kind ? " The certificates of all kinds of questions keep theirs at once." : "";
   const together =
     report.promise === "pointwise"
