@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { verdict } from "../../rlcm_serve/page/static/js/trust/fingerprint.js";
 import { reportDataOf } from "../../rlcm_serve/page/static/js/trust/report-data.js";
-import { guaranteeOf, jointlyOf, rulesOf, stateOf } from "../../rlcm_serve/page/static/js/trust/wording.js";
+import { guaranteeOf, jointlyOf, limitOf, rulesOf, stateOf, surenessOf } from "../../rlcm_serve/page/static/js/trust/wording.js";
 
 const good = { active: true, fits: true, withdrawn: null, voided: null };
 
@@ -62,4 +62,14 @@ test("a count of next questions says from where they must come", () => {
   assert.match(jointlyOf(report({ different_groups: false }), level), /in one count of 100 answered questions, from a moment/);
   assert.match(jointlyOf(report({ different_groups: true }), level), /100 answered questions from different groups, from a moment/);
   assert.match(jointlyOf(report({ different_groups: true }, "groups"), level), /^ At the same time, counting every group of questions equally, in one/);
+});
+
+test("a test that holds only in the limit of many problems is told as such", () => {
+  const covers = (limit) => `With probability at least 90%${limit} over the random choice of the calibration problems, every certified policy keeps its alpha`;
+  const asymptotic = covers(" in the limit of many problems (the test is asymptotic)");
+  assert.match(limitOf(asymptotic), /^ This holds only in the limit of many calibration problems/);
+  assert.equal(limitOf(covers("")), "");
+  const report = { kind: null, joint: null, delta: 0.1, promise: "simultaneous" };
+  assert.match(surenessOf({ ...report, covers: asymptotic }), /break their promise\. This holds only in the limit/);
+  assert.doesNotMatch(surenessOf({ ...report, covers: covers("") }), /limit/);
 });

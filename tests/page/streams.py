@@ -16,6 +16,7 @@ STATEMENT = (
 )
 GUARANTEE = {
     "statement": STATEMENT,
+    "covers": "With probability at least 90% every certified policy keeps its alpha.",
     "risk": "selective",
     "alpha_requested": 0.05,
     "alpha_certified": 0.05,

@@ -151,6 +151,15 @@ export function wholeDelta({ kind, joint, delta }) {
 }
 
 /**
+ * What a certificate's own words say of its test, to follow other sentences; "" if it holds at any number of problems.
+ *
+ * @param {string} covers
+ */
+export function limitOf(covers) {
+  return covers.includes("asymptotic") ? " This holds only in the limit of many calibration problems, because the test is asymptotic." : "";
+}
+
+/**
  * @param {ReportData} report
  * @returns {string} how sure the promise is
  */
@@ -163,7 +172,7 @@ export function surenessOf(report) {
       : "It holds for all levels of α at once, so you may choose α after looking at results.";
   return (
     `The calibration problems are a random sample, and a sample can mislead. δ (delta) is the probability of that, here at most ${atMost(delta)}: ` +
-    `${mostOf(delta, 100)} such calibrations break their promise.${kinds} ${together} ` +
+    `${mostOf(delta, 100)} such calibrations break their promise.${limitOf(report.covers)}${kinds} ${together} ` +
     "It does not hold for a question that is asked again because it was not answered."
   );
 }

@@ -23,6 +23,7 @@
  * @property {number} alpha_certified
  * @property {number} delta
  * @property {"simultaneous" | "pointwise"} promise
+ * @property {string} covers the same at length, in the certificate's own words
  * @property {string} certificate
  * @property {string | null} kind of question that it is about; null for all
  * @property {"traces" | "signature" | "none"} verified how the certificate's figures were verified

@@ -4,6 +4,7 @@ import { h, svg } from "../dom.js";
 import { allBut, atMost, count, measured, mostOf, number, percent, sentence, tokens } from "../format.js";
 import { writeFragment } from "../fragment.js";
 import { generatedOf } from "../generated.js";
+import { limitOf } from "../trust/wording.js";
 import { VERIFIED } from "../verified.js";
 import { explain } from "./explain.js";
 
@@ -43,7 +44,7 @@ export function story(question, { start, solution, samples }) {
  *
  * @param {Guarantee} guarantee
  */
-function sureness({ delta, promise, verified, certificate, alpha_certified: alpha }) {
+function sureness({ delta, promise, covers, verified, certificate, alpha_certified: alpha }) {
   const chosen = promise === "pointwise" ? " It assumes that α was chosen before looking at any result." : "";
   return h(
     "div",
@@ -53,7 +54,7 @@ function sureness({ delta, promise, verified, certificate, alpha_certified: alph
     h(
       "p",
       null,
-      `The rule was chosen by a test on questions with known answers. Such a test can be unlucky: if it were repeated with fresh questions, at least ${allBut(delta)} of the rules would keep their promise, and at most ${atMost(delta)} would not.${chosen}`,
+      `The rule was chosen by a test on questions with known answers. Such a test can be unlucky: if it were repeated with fresh questions, at least ${allBut(delta)} of the rules would keep their promise, and at most ${atMost(delta)} would not.${limitOf(covers)}${chosen}`,
     ),
     h("p", { class: "hint" }, `${VERIFIED[verified]} `, h("a", { href: writeFragment("trust", { id: certificate, alpha }) }, `Certificate ${certificate}`)),
   );
