@@ -121,8 +121,10 @@ test("what was withdrawn, or the engine voids, is marked as certified nowhere", 
   assert.equal(isGiven(undefined), false);
 });
 
-test("the form says why settings with a certificate have no guarantee", () => {
+test("the form says on what a promise depends, and why settings have none", () => {
   const asked = { ...DEFAULTS, n: 1 };
+  assert.match(alphaNote(asked, certificate({ n: 1 }, [0.1])), /^The promise: at most 1 of 10/);
+  assert.match(alphaNote(asked, certificate({ n: 1 }, [0.1], { promise: "pointwise" })), /^The promise, if you chose α before you saw any result: at most/);
   assert.match(alphaNote(asked, undefined), /^These settings are not certified/);
   assert.match(alphaNote(asked, certificate({ n: 1 }, [0.1], { voided: "dtype is float16" })), /^This engine does not give the promise for these settings/);
   assert.match(alphaNote(asked, certificate({ n: 1 }, [0.1], { withdrawn: "risk alarm" })), /withdrawn after an alarm/);

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from calibration import SELECTIVE, Certificate
+from calibration import SELECTIVE, Certificate, Promise
 from calibration.certificate.report_data import LevelFigures, ReportData, report_data_path
 from calibration.errors import CertificateError
 from calibration.traces.recorded import RecordedSeries
@@ -19,7 +19,7 @@ def demo_of(files: tuple[Path, ...], given: frozenset[str] | None = None) -> Ass
     """The demo's data as JSON; None if no certificate has recorded questions.
 
     It is read from the files with which the service was started, so it needs no engine. Of several
-    certificates, the first for one sample and the risk `selective` is taken.
+    certificates, the first that promises what the demo says is taken.
 
     Args:
         files: certificate files.
@@ -37,7 +37,7 @@ def demo_of(files: tuple[Path, ...], given: frozenset[str] | None = None) -> Ass
 def _read(file: Path, given: frozenset[str] | None) -> dict[str, Any] | None:
     try:
         certificate = Certificate.load(file)
-        if certificate.risk != SELECTIVE.name or certificate.procedure.samples != 1:
+        if not is_promise_of_demo(certificate):
             return None
         if given is not None and certificate.id not in given:
             return None
@@ -47,6 +47,18 @@ def _read(file: Path, given: frozenset[str] | None) -> dict[str, Any] | None:
     if report.recorded is None or report.certificate != certificate.digest:
         return None
     return _body(certificate, report, report.recorded)
+
+
+def is_promise_of_demo(certificate: Certificate) -> bool:
+    """Whether a certificate promises what the demo says: of the answers of one sample, at most a
+    share is wrong, on average over questions, whichever alpha a visitor moves to.
+    """
+    return (
+        certificate.risk == SELECTIVE.name
+        and certificate.procedure.samples == 1
+        and certificate.promise is Promise.SIMULTANEOUS
+        and (certificate.groups is None or certificate.groups.by_size)
+    )
 
 
 def _body(certificate: Certificate, report: ReportData, recorded: RecordedSeries) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 import gzip
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 import httpx
 import pytest
 
-from calibration import Certificate
+from calibration import Certificate, Promise
+from calibration.simulation.groups import Average, Groups
 from rlcm_serve.engine.model_files import EMBEDDED_MODEL
 from rlcm_serve.page import Assets
+from rlcm_serve.page.demo import is_promise_of_demo
 from rlcm_serve.settings import Settings
 from rlcm_serve.solving.guarantees import Guarantees
 from tests.rlcm_serve.api.serving import Running, serving, starting
@@ -228,6 +231,15 @@ async def test_the_demo_shows_no_promise_that_is_not_given(
         given = frozenset({Certificate.load(DEMO).id})
         monkeypatch.setattr(Guarantees, "given", given)
         assert (await fetch(running, "/page/about")).json()["demo"] is True
+
+
+def test_the_demo_shows_no_promise_that_its_words_do_not_say() -> None:
+    certificate = Certificate.load(DEMO)
+    assert is_promise_of_demo(certificate)
+    assert not is_promise_of_demo(replace(certificate, promise=Promise.POINTWISE))
+    for average, shown in ((Average.PROBLEMS, True), (Average.GROUPS, False)):
+        grouped = replace(certificate, groups=Groups(average))
+        assert is_promise_of_demo(grouped) is shown
 
 
 async def test_recorded_questions_of_other_models_are_not_for_anyone(running: Running) -> None:

@@ -179,7 +179,8 @@ export function askForm(onAsk, onEdit, picker) {
 function meaningOf({ alpha, risk, kind }, certificate) {
   const over = certificate?.average === "groups" ? "groups of questions, each of which counts the same" : "questions like the tested ones";
   const alone = kind && certificate && !certificate.kind?.name ? ` It is about all kinds together: for questions of the kind “${kind}” alone nothing is promised.` : "";
-  return `The promise: at most ${RISKS[risk].often(frequency(alpha))}, on average over ${over}.${alone}`;
+  const before = certificate?.promise === "pointwise" ? ", if you chose α before you saw any result" : "";
+  return `The promise${before}: at most ${RISKS[risk].often(frequency(alpha))}, on average over ${over}.${alone}`;
 }
 
 /**
