@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { beforeNow, overall } from "../../rlcm_serve/page/static/js/live/figures.js";
+import { beforeNow, labelOf, overall } from "../../rlcm_serve/page/static/js/live/figures.js";
 import { lost } from "../../rlcm_serve/page/static/js/live/todo.js";
 import { hasEnded, jobWords } from "../../rlcm_serve/page/static/js/operate/jobs.js";
 
@@ -67,4 +67,13 @@ test("a job is told in a line", () => {
   const failed = { ...job, state: "failed", error: "too few labels: 3" };
   assert.equal(jobWords(failed), "✕ Job cal_1: failed. Too few labels: 3.");
   assert.deepEqual([hasEnded(job), hasEnded(failed)], [false, true]);
+});
+
+test("a label is awaited only while it can still count", () => {
+  const one = { outcome: "answered", audit: true, label: null, due: NOW };
+  const due = Date.parse(NOW);
+  assert.deepEqual([labelOf(one, due - 1), labelOf(one, due)], ["○ awaited", "– too late"]);
+  assert.equal(labelOf({ ...one, label: "wrong" }, due), "✕ wrong");
+  assert.equal(labelOf({ ...one, audit: false }, due - 1), "–");
+  assert.equal(labelOf({ ...one, outcome: "abstained" }, due - 1), "–");
 });

@@ -139,6 +139,18 @@ export function labelWords({ labels, test }) {
   return parts.join("; ");
 }
 
+/**
+ * The label of an answer, or whether one can still count.
+ *
+ * @param {Pick<import("./recent.js").Answer, "outcome" | "audit" | "due" | "label">} answer
+ * @param {number} [now]
+ */
+export function labelOf({ outcome, audit, due, label }, now = Date.now()) {
+  if (label) return label === "right" ? "✓ right" : "✕ wrong";
+  if (!audit || outcome !== "answered") return "–";
+  return Date.parse(due) > now ? "○ awaited" : "– too late";
+}
+
 /** @param {Level} level */
 export function abstainedWords({ share_declined: now, share_declined_expected: expected }) {
   const live = now === null ? "–" : measured(now);

@@ -5,11 +5,12 @@ import { Problem } from "../api.js";
 import { h, replace } from "../dom.js";
 import { confidence, duration, measured, number, percent, sentence } from "../format.js";
 import { timeOf } from "../operate/job-log.js";
+import { labelOf } from "./figures.js";
 
 /**
  * @typedef {{ id: string, asked: string, time: string, certificate: string | null, alpha: number | null,
  *   outcome: "answered" | "abstained", confidence: number, tokens: number, familiarity: number | null,
- *   audit: boolean, label: "right" | "wrong" | null, record: string | null }} Answer one of `GET /answers`
+ *   audit: boolean, due: string, label: "right" | "wrong" | null, record: string | null }} Answer one of `GET /answers`
  */
 
 export const LISTED = 200;
@@ -98,11 +99,10 @@ function listOf(answers, trace) {
 
 /** @param {Answer} answer @param {() => void} open */
 function answerRow(answer, open) {
-  const { time, outcome, alpha, confidence: read, tokens, audit, label, record } = answer;
-  const verdict = label === "right" ? "✓ right" : label === "wrong" ? "✕ wrong" : audit && outcome === "answered" ? "○ awaited" : "–";
+  const { time, outcome, alpha, confidence: read, tokens, record } = answer;
   const at = timeOf(time);
   const button = record === null ? "–" : h("button", { type: "button", class: "quiet", onclick: open, "aria-label": `Show the trace of the answer at ${at}` }, "Show");
-  const cells = [outcome === "answered" ? "✓ answered" : "– abstained", alpha === null ? "none" : `at most ${percent(alpha)}`, confidence(read), number(tokens), duration(seconds(answer)), verdict, button];
+  const cells = [outcome === "answered" ? "✓ answered" : "– abstained", alpha === null ? "none" : `at most ${percent(alpha)}`, confidence(read), number(tokens), duration(seconds(answer)), labelOf(answer), button];
   return h("tr", null, h("th", { scope: "row" }, h("time", { datetime: time }, at)), cells.map((child) => h("td", null, child)));
 }
 

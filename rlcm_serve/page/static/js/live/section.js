@@ -5,7 +5,7 @@ import { h, renew, replace, setText } from "../dom.js";
 import { percent, sentence } from "../format.js";
 import { driftSection } from "./drift.js";
 import { eventDays } from "./events.js";
-import { intervalsHold, overall } from "./figures.js";
+import { intervalsHold, labelOf, overall } from "./figures.js";
 import { certificateCards } from "./kept.js";
 import { recalibrations } from "./recalibration.js";
 import { LISTED, recentAnswers, traceOf } from "./recent.js";
@@ -108,7 +108,7 @@ export function liveSections(api, beside, onStarted) {
     try {
       const { answers } = await api.get(`answers?limit=${LISTED}`, undefined, PATIENCE_MS);
       setText(listNote, "");
-      const next = JSON.stringify(answers);
+      const next = JSON.stringify([answers, answers.map((/** @type {import("./recent.js").Answer} */ one) => labelOf(one))]);
       if (next === latest || recent.contains(document.activeElement)) return; // somebody reads in it
       replace(recent, recentAnswers(answers, trace));
       latest = next;
