@@ -2,8 +2,11 @@
 
 import { h, replace } from "./dom.js";
 
-/** What stands between $...$, $$...$$, \(...\) or \[...\]; a dollar must not be an amount of money. */
-const FORMULA = /\$\$([^$]+)\$\$|\\\[([\s\S]+?)\\\]|\\\(([\s\S]+?)\\\)|(\\boxed\{[^{}\n]*\})|\$(?!\s)([^$\n]*?[\\^_=+][^$\n]*?)(?<!\s)\$/g;
+/**
+ * What stands between $...$, $$...$$, \(...\) or \[...\]; a dollar must not be an amount of money. No part of a text is
+ * searched more than a few times: a search ends where the next one begins, or it took time quadratic in the text.
+ */
+const FORMULA = /\$\$([^$]+)\$\$|\\\[((?:(?!\\\[)[\s\S]){1,2000}?)\\\]|\\\(((?:(?!\\\()[\s\S]){1,2000}?)\\\)|(\\boxed\{[^{}\n]*\})|\$(?!\s)(?=[^$\n]*[\\^_=+])([^$\n]+)(?<!\s)\$/g;
 /** A whole text that is TeX without saying so, as answers are. */
 const BARE = /^[^\s$]*\\(?:[a-zA-Z]+|[{}])[^$]*$/;
 
