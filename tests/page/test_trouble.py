@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import pytest
@@ -99,6 +100,15 @@ def test_what_the_model_writes_is_text(known: Visitor) -> None:
     assert known.page.title() == "Ask · rlcm-serve"
     assert not [at for at in known.addresses if "none.png" in at]
     known.inspect("mathematics")
+
+
+def test_of_many_samples_a_text_is_typeset_once_it_is_asked_for(known: Visitor) -> None:
+    known.ask(SHORT, n=16, alpha=0.1)
+    words = known.page.locator(".crowd .lane-words")
+    expect(words).to_contain_text("<b>bold</b>")
+    expect(words.locator(".math")).to_have_count(0)
+    known.page.get_by_role("button", name=re.compile("^Sample 2 ")).press("Enter")
+    expect(words.locator(".katex").first).to_be_visible()
 
 
 def test_what_is_asked_is_text(visitor: Visitor) -> None:

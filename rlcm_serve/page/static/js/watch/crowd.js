@@ -37,6 +37,8 @@ const TAIL = 1400;
 export function crowd(samples, { policy, budget, usual }, wake) {
   const decimals = readingDecimals(policy);
   let chosen = 0;
+  /** Whether the chosen one was asked for after its end: only then is its text typeset, which takes its time. */
+  let typeset = false;
   let over = false;
   const canvas = h("div", { class: "crowd-plot", role: "img", "aria-label": "No reading yet" });
   const title = h("h3");
@@ -87,6 +89,7 @@ export function crowd(samples, { policy, budget, usual }, wake) {
   function choose(index) {
     const before = chosen;
     chosen = index;
+    typeset = over || Boolean(samples[index]?.exit);
     update(before);
     update(index);
     wake();
@@ -118,8 +121,8 @@ export function crowd(samples, { policy, budget, usual }, wake) {
     if (index !== chosen) return;
     setText(title, about(sample));
     const text = `${sample.text}${sample.answerText && `\n${sample.answerText}`}`.replace(/\n\s*\n/g, "\n").trimStart();
-    if (sample.exit || over) replace(words, mathIn(text));
-    else setText(words, text.length > TAIL ? `… ${text.slice(-TAIL)}` : text);
+    if (typeset) replace(words, mathIn(text));
+    else setText(words, text.length > TAIL && !sample.exit && !over ? `… ${text.slice(-TAIL)}` : text);
     if (!sample.exit) prose.scrollTop = prose.scrollHeight;
   }
 
