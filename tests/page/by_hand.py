@@ -80,17 +80,26 @@ def _report(id_: str) -> dict[str, Any]:
     return body
 
 
-def tell_shipped(visitor: Visitor, *names: str, withdrawn: str | None = None) -> list[str]:
+def tell_shipped(
+    visitor: Visitor, *names: str, withdrawn: str | None = None, refusal: str | None = None
+) -> list[str]:
     """Lists these certificates of the embedded model, with reports; returns their ids.
 
-    `withdrawn` says why their promise is; None if it is not.
+    `withdrawn` says why their promise is, `refusal` why they must not be served and are not active;
+    None if they are not.
     """
     bodies = []
     for name in names:
         file = SHIPPED / f"{name}.json"
         made = Certificate.load(file)
         kept = KeptCertificate(
-            made, name, added=None, active=True, misfit=None, withdrawn=withdrawn
+            made,
+            name,
+            added=None,
+            active=refusal is None,
+            misfit=None,
+            withdrawn=withdrawn,
+            refusal=refusal,
         )
         body = CertificateBody.from_kept(kept, engine_known=True).model_dump(mode="json")
         body["profiles"] = ["default"]

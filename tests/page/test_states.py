@@ -270,6 +270,16 @@ def test_a_withdrawn_promise_is_shown_as_one_before_anybody_asks(known: Visitor)
     known.inspect("ask-withdrawn")
 
 
+def test_a_certificate_that_must_not_be_served_says_why(known: Visitor) -> None:
+    (one,) = tell_shipped(known, "selective-1", refusal="certificate c has no signature: sign it")
+    known.go(f"#/trust?id={one}")
+    told = known.page.locator(".pledge")
+    expect(told).to_contain_text(
+        "no question runs under it now. It must not be served. Certificate c has no signature: "
+        "sign it."
+    )
+
+
 def test_a_finger_reads_the_map_and_the_keyboard_the_figures(
     visit: Visits, scripted: ScriptedProcess
 ) -> None:

@@ -2,7 +2,7 @@
 
 import { h, replace, setText } from "../dom.js";
 import { EXITS } from "../exits.js";
-import { count, frequency, measured, number, percent } from "../format.js";
+import { count, frequency, measured, number, percent, sentence } from "../format.js";
 import { evidenceLegend, evidenceTable } from "./evidence.js";
 import { sideOf } from "./interval.js";
 import { figuresOf } from "./report-data.js";
@@ -23,7 +23,7 @@ const REFUSED = {
  * @returns {{ element: HTMLElement, show: (level: Level) => void }}
  */
 export function guaranteeSection(report, onLevel) {
-  const sentence = h("h2");
+  const promise = h("h2");
   const plain = h("p", { class: "plain" });
   const found = h("div", { class: "found" });
   const table = evidenceTable([report], (alpha) => {
@@ -34,7 +34,7 @@ export function guaranteeSection(report, onLevel) {
     "section",
     { class: "pledge" },
     badges(report),
-    sentence,
+    promise,
     status(report),
     plain,
     h("h3", null, report.test ? "Was it kept on problems the calibration never saw?" : "What the calibration problems show"),
@@ -47,7 +47,7 @@ export function guaranteeSection(report, onLevel) {
     element,
     show(level) {
       table.show(level.alpha);
-      setText(sentence, guaranteeOf(report, level));
+      setText(promise, guaranteeOf(report, level));
       setText(plain, plainly(report, level));
       replace(found, foundWords(report, level));
     },
@@ -148,12 +148,18 @@ function hintOf({ levels, risk }) {
 }
 
 /** @param {ReportData} report */
-function status({ active, fits, withdrawn, voided }) {
-  if (fits === false) return h("p", null, h("b", null, "This certificate is for another engine, so it guarantees nothing here."));
-  if (voided) return h("p", null, h("b", null, "No answer of this engine has this guarantee:"), ` ${voided}.`);
-  if (withdrawn) return h("p", null, h("b", null, "The promise was withdrawn after an alarm: answers come without it until a fresh certificate is active."), " ", h("a", { href: "#/operate" }, "What happened"));
-  if (!active) return h("p", null, h("b", null, "This certificate is not active: no question runs under it now."));
-  return null;
+function status(report) {
+  const { refusal } = report;
+  const words = [...lacking(report), ...(refusal ? [` It must not be served. ${sentence(refusal)}`] : [])];
+  return words.length ? h("p", null, words) : null;
+}
+
+/** @param {ReportData} report @returns {(string | HTMLElement)[]} why questions do not have this guarantee now */
+function lacking({ active, fits, withdrawn, voided }) {
+  if (fits === false) return [h("b", null, "This certificate is for another engine, so it guarantees nothing here.")];
+  if (voided) return [h("b", null, "No answer of this engine has this guarantee:"), ` ${voided}.`];
+  if (withdrawn) return [h("b", null, "The promise was withdrawn after an alarm: answers come without it until a fresh certificate is active."), " ", h("a", { href: "#/operate" }, "What happened")];
+  return active ? [] : [h("b", null, "This certificate is not active: no question runs under it now.")];
 }
 
 /** @param {ReportData} report */

@@ -63,6 +63,7 @@
  * @property {string | null} misfit
  * @property {string | null} voided why no answer of this engine has its guarantee, although it fits
  * @property {string | null} withdrawn why answers do not have its guarantee since an alarm
+ * @property {string | null} refusal why the service must not serve it
  * @property {string} risk
  * @property {string} promise
  * @property {number} delta

@@ -75,11 +75,11 @@ export function mount(root, app) {
    * @returns {Promise<ReportData | Problem>}
    */
   async function report(id, certificates, signal) {
+    const own = certificates.find((one) => one.id === id);
     try {
-      return { missing: null, ...(await app.api.get(`certificates/${encodeURIComponent(id)}/report`, signal)) };
+      return { missing: null, refusal: own?.refusal ?? null, ...(await app.api.get(`certificates/${encodeURIComponent(id)}/report`, signal)) };
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 404) throw error;
-      const own = certificates.find((one) => one.id === id);
       return own ? reportDataOf(own, error.detail) : error;
     }
   }
