@@ -36,6 +36,7 @@ test("a wait ends when the engine is ready, and says each stage until then", asy
   assert.match(said[0], /\(loading the weights\)/);
   assert.match(said[1], /\(checking the certificates\)/);
   assert.match(said[2], /cannot be reached/);
+  for (const words of said) assert.match(words, /as soon as the engine is ready and this tab is in view\.$/, "nobody asks in a hidden tab");
   assert.equal(one.listeners.size, 0);
 });
 

@@ -48,7 +48,7 @@ export function untilReady(engine, signal, say) {
 
 /** @param {EngineNow} now */
 function waitingWords({ state, stage }) {
-  const asked = "Your question is sent as soon as the engine is ready.";
+  const asked = "Your question is sent as soon as the engine is ready and this tab is in view.";
   if (state === "gone") return `The service cannot be reached. The page tries again every few seconds. ${asked}`;
   if (state === "stopping") return "The service is stopping.";
   const doing = state === "restarting" ? "The engine is restarting" : "The engine is starting";
