@@ -51,7 +51,7 @@ async def received(reference: Any) -> Any:
     try:
         result = await reference
     except RayTaskError as error:
-        raise EngineDead(f"an engine on Ray failed at a call, and would again: {error}") from error
+        raise EngineDead(f"an engine on Ray failed in a way that is not known: {error}") from error
     except RayError as error:
         raise EngineDead(
             f"an engine on Ray has ended: run the same command again to continue ({error})"

@@ -133,7 +133,7 @@ def _explain(error: ValidationError, sources: Mapping[str, str]) -> str:
 def _places(message: str, sources: Mapping[str, str]) -> str:
     """Where the settings come from that a message begins with, such as ` (--audit-share-of)`."""
     named = re.findall(r"\w+", message.partition(":")[0])
-    given = [name for name in named if sources.get(name, "default") != "default"]
+    given = [name for name in dict.fromkeys(named) if sources.get(name, "default") != "default"]
     return f" ({', '.join(_place(name, sources) for name in given)})" if given else ""
 
 

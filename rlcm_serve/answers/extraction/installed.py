@@ -26,12 +26,13 @@ def installed(field: str, spec: str, kind: type) -> Any:
     """
     try:
         found = resolve_name(spec)
-        made = found() if isinstance(found, type) and issubclass(found, kind) else copy(found)
+        if isinstance(found, type) and issubclass(found, kind):
+            found = found()
     except Exception as error:  # whatever the module or its class raises
         raise ProfileRefused(f"{field} is {spec!r}, which cannot be loaded: {error}") from error
-    if not isinstance(made, kind):
+    if not isinstance(found, kind):
         raise ProfileRefused(
             f"{field} is {spec!r}, which is no {kind.__name__}: derive its class from "
             f"{kind.__module__}.{kind.__name__}"
         )
-    return made
+    return copy(found)

@@ -244,6 +244,7 @@ def test_an_entry_point_names_an_extractor() -> None:
         ("nowhere.at:all", "cannot be loaded: No module named"),
         ("os:nothing", "cannot be loaded"),
         ("os:system", "which is no Extractor"),
+        ("os:path", "which is no Extractor"),
         (f"{__name__}:Unfinished", "cannot be loaded: Can't instantiate abstract class"),
     ],
 )
